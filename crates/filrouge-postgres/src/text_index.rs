@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, KnownDocument,
-    Reach, Seen, SessionNo, TextIndex,
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex,
+    Wanted, Which,
 };
 use filrouge_types::{ErrorCode, Failure};
 use tokio::runtime::Handle;
@@ -142,51 +142,29 @@ impl PostgresIndex {
 }
 
 impl TextIndex for PostgresIndex {
-    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
-        Ok(self.seen()?.position)
+    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
+        self.read(|of| {
+            Ok(Known {
+                seen: known::seen(of)?,
+                sessions: Arc::new(known::sessions(of, which)?),
+            })
+        })
     }
 
-    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
-        self.read(|of| known::session(of, realm, key))
-    }
-
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
-        self.read(|of| known::sessions(of, reach)).map(Arc::new)
-    }
-
-    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
-        self.read(|of| known::sessions_by_no(of, numbers))
-    }
-
-    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
-        self.read(|of| known::documents(of, session))
-    }
-
-    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
-        self.write(|of| Changes::new(of).make(updates, position))
-    }
-
-    fn seen(&self) -> Result<Seen, Failure> {
-        self.read(known::seen)
-    }
-
-    fn apply_if(
+    fn change(
         &self,
-        seen: &Seen,
+        expected: Option<&Seen>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
         self.write(|of| {
-            let same = known::seen(of)? == *seen;
-            if same {
-                Changes::new(of).make(updates, position)?;
+            if let Some(expected) = expected
+                && known::seen(of)? != *expected
+            {
+                return Ok(false);
             }
-            Ok(same)
+            Changes::new(of).make(updates, position).map(|()| true)
         })
-    }
-
-    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        self.read(|of| known::unread(of, limit))
     }
 
     /// No statement finds anything of it any more. As of what the journal erases, PostgreSQL keeps old versions until a
@@ -195,16 +173,23 @@ impl TextIndex for PostgresIndex {
         self.write(|of| change::forget(of, realm, key))
     }
 
-    /// But for a first look at a new index, PostgreSQL does what there is to do as it goes.
-    fn tidy(&self) -> Result<bool, Failure> {
-        let transaction = self.writers.begin()?;
-        let done = known::analyze(&transaction);
-        transaction.end(done).map(|()| false)
+    fn clear(&self) -> Result<(), Failure> {
+        self.write(change::clear)?;
+        self.look_for_words()
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         let words = self.words.load(Ordering::Relaxed);
-        self.read(|of| find::candidates(of, query, words))
+        self.read(|of| match query.wanted {
+            Wanted::All(terms) => find::all(of, query, terms, words),
+            Wanted::Any(terms) => find::any(of, query, terms, words),
+            Wanted::Nearest(embedder, vector, limit) => {
+                vectors::nearest(of, (embedder, vector), query, limit)
+            }
+            Wanted::WithoutVector(embedder, limit) => {
+                vectors::without(of, embedder, query.kinds, limit)
+            }
+        })
     }
 
     fn bodies(
@@ -215,40 +200,11 @@ impl TextIndex for PostgresIndex {
         self.read(|of| find::bodies(of, documents, each))
     }
 
-    fn without_vector(
-        &self,
-        embedder: &str,
-        kinds: u32,
-        limit: usize,
-    ) -> Result<Vec<DocumentNo>, Failure> {
-        self.read(|of| vectors::without(of, embedder, kinds, limit))
-    }
-
-    fn put_vectors(
-        &self,
-        embedder: &str,
-        vectors: &[(DocumentNo, Vec<i8>)],
-    ) -> Result<(), Failure> {
-        self.write(|of| vectors::put(of, embedder, vectors))
-    }
-
-    fn nearest(
-        &self,
-        embedder: &str,
-        vector: &[i8],
-        query: &CandidateQuery<'_>,
-        limit: usize,
-    ) -> Result<Vec<(Candidate, i32)>, Failure> {
-        self.read(|of| vectors::nearest(of, embedder, vector, query, limit))
-    }
-
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
-        self.write(|of| vectors::keep(of, embedder))
-    }
-
-    fn clear(&self) -> Result<(), Failure> {
-        self.write(change::clear)?;
-        self.look_for_words()
+    /// But for a first look at a new index, PostgreSQL does what there is to do as it goes.
+    fn tidy(&self) -> Result<bool, Failure> {
+        let transaction = self.writers.begin()?;
+        let done = known::analyze(&transaction);
+        transaction.end(done).map(|()| false)
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {

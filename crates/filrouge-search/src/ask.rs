@@ -2,10 +2,9 @@
 
 use filrouge_sources::Role;
 use filrouge_types::{Clock, SystemClock, Timestamp};
-use jiff::tz::TimeZone;
 
 use crate::condition::{Condition, Speaker, What};
-use crate::dates::Here;
+use crate::dates::{Here, Zone};
 
 /// By what is looked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -27,28 +26,6 @@ pub enum Order {
     Best,
     /// What changed last.
     Newest,
-}
-
-/// Where days begin and end.
-#[derive(Debug, Clone, Default)]
-pub enum Zone {
-    /// In UTC.
-    #[default]
-    Utc,
-    /// Where this machine is. It is found out for a question with a date alone: that takes longer than many a search.
-    System,
-    /// There.
-    Of(TimeZone),
-}
-
-impl Zone {
-    pub(crate) fn get(&self) -> TimeZone {
-        match self {
-            Self::Utc => TimeZone::UTC,
-            Self::System => TimeZone::system(),
-            Self::Of(zone) => zone.clone(),
-        }
-    }
 }
 
 /// What is asked for. Times are milliseconds since 1970.

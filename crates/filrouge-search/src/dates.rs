@@ -7,8 +7,7 @@ use filrouge_store::text_index::fold;
 use filrouge_types::{Moment, Timestamp};
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Weekday};
-
-use crate::ask::Zone;
+use jiff::tz::TimeZone;
 
 /// What can be written, to tell whoever has written something else.
 pub(crate) const FORMS: &str = "give a day such as 2025-12-28, 28-december, 28-dec-2025, monday, today or yesterday, a \
@@ -16,6 +15,28 @@ pub(crate) const FORMS: &str = "give a day such as 2025-12-28, 28-december, 28-d
 
 /// The last moment there is: what [`jiff::Timestamp::MAX`] is.
 const LAST: i64 = 253_402_207_200_999;
+
+/// Where days begin and end.
+#[derive(Debug, Clone, Default)]
+pub enum Zone {
+    /// In UTC.
+    #[default]
+    Utc,
+    /// Where this machine is. It is found out for a question with a date alone: that takes longer than many a search.
+    System,
+    /// There.
+    Of(TimeZone),
+}
+
+impl Zone {
+    fn get(&self) -> TimeZone {
+        match self {
+            Self::Utc => TimeZone::UTC,
+            Self::System => TimeZone::system(),
+            Self::Of(zone) => zone.clone(),
+        }
+    }
+}
 
 /// A stretch of time, milliseconds since 1970: from the first until before the second. Of a moment both are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,8 +235,6 @@ fn weekday(name: &str) -> Option<Weekday> {
 
 #[cfg(test)]
 mod tests {
-    use jiff::tz::TimeZone;
-
     use super::*;
 
     /// Saturday, 21 November 2026, 22:30 in UTC; Sunday already two hours further east.

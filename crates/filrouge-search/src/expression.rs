@@ -11,9 +11,6 @@ use regex_automata::nfa::thompson::{Compiler, NFA, State};
 use regex_automata::util::primitives::StateID;
 use regex_syntax::hir::Hir;
 
-use crate::literals::Run;
-use crate::needle::Needle;
-
 /// Bytes of a text times states: about a second at the worst, in which nobody is asked.
 const AT_A_STRETCH: usize = 1 << 28;
 /// After so many bytes it is asked whether somebody still waits.
@@ -26,8 +23,6 @@ pub(crate) type Stopped<'s> = &'s (dyn Fn() -> bool + Sync);
 pub(crate) struct Expression {
     regex: Regex,
     states: NFA,
-    /// One of them is in whatever matches; none when nothing is known.
-    needles: Vec<Needle>,
     /// Whether it depends on what stands beside it whether something matches.
     looks: bool,
     at_a_stretch: usize,
@@ -38,13 +33,12 @@ pub(crate) struct Expression {
 pub(crate) struct TooLarge;
 
 impl Expression {
-    /// What `regex` and `hir`, which are the same, match; `runs` as of [`crate::literals::required`].
-    pub(crate) fn new(regex: Regex, hir: &Hir, runs: &[Run]) -> Result<Self, TooLarge> {
+    /// What `regex` and `hir`, which are the same, match.
+    pub(crate) fn new(regex: Regex, hir: &Hir) -> Result<Self, TooLarge> {
         let states = Compiler::new().build_from_hir(hir).map_err(|_| TooLarge)?;
         Ok(Self {
             regex,
             states,
-            needles: runs.iter().map(Needle::new).collect(),
             looks: !hir.properties().look_set().is_empty(),
             at_a_stretch: AT_A_STRETCH,
         })
@@ -54,7 +48,7 @@ impl Expression {
     pub(crate) fn is_in(&self, text: &str, stopped: Stopped<'_>) -> bool {
         match self.is_short(text) {
             true => self.regex.is_match(text),
-            false => self.may_be_in(text) && self.steps(text, stopped, true).is_some(),
+            false => self.steps(text, stopped, true).is_some(),
         }
     }
 
@@ -62,9 +56,7 @@ impl Expression {
     pub(crate) fn find(&self, text: &str, stopped: Stopped<'_>) -> Option<Range<usize>> {
         match self.is_short(text) {
             true => Some(self.regex.find(text)?.range()),
-            false => self
-                .may_be_in(text)
-                .then(|| self.steps(text, stopped, false))?,
+            false => self.steps(text, stopped, false),
         }
     }
 
@@ -75,12 +67,6 @@ impl Expression {
     /// Whether what is in a piece of a text is in the text as well.
     pub(crate) const fn is_in_whole(&self) -> bool {
         !self.looks
-    }
-
-    /// Whether it may be in a piece of a text, by what whatever matches holds.
-    pub(crate) fn may_be_in(&self, text: &str) -> bool {
-        let mut needles = self.needles.iter();
-        self.needles.is_empty() || needles.any(|needle| needle.is_in(text.as_bytes()))
     }
 
     /// Follows the states through a text; with `any`, to the end of the first match that ends.
@@ -188,8 +174,7 @@ mod tests {
         let mut parser = ParserBuilder::new().multi_line(true).build();
         let hir = parser.parse(pattern).unwrap();
         let regex = format!("(?m){pattern}");
-        let runs = crate::literals::required(&hir).unwrap_or_default();
-        let mut expression = Expression::new(Regex::new(&regex).unwrap(), &hir, &runs).unwrap();
+        let mut expression = Expression::new(Regex::new(&regex).unwrap(), &hir).unwrap();
         expression.at_a_stretch = 0;
         expression
     }
@@ -234,8 +219,6 @@ mod tests {
         assert!(!expression.is_in(&text, &stopped));
         assert_eq!(expression.find(&text, &stopped), None);
         assert_eq!(asked.load(Ordering::Relaxed), 5);
-        // What cannot be there is not looked for.
-        assert_eq!(stepping("a{9}qx").find(&text, &|| panic!("asked")), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a search lets through, made ready once: which sessions, and which of their messages.
 
 use filrouge_sources::library::Project;
-use filrouge_sources::{Header, Message, Role};
+use filrouge_sources::{Header, Role};
 use filrouge_store::text_index::TITLE;
 
 use crate::condition::{Condition, Speaker, What};
@@ -109,17 +109,6 @@ impl<'a> Filter<'a> {
         self.conditions.iter().all(|one| one.lets(header))
     }
 
-    /// Whether something of every session may pass.
-    pub(crate) fn lets_all_sessions(&self) -> bool {
-        let mut all = self.conditions.iter();
-        all.all(|one| {
-            !matches!(
-                one.what,
-                What::Source(_) | What::Session(_) | What::Project(_)
-            )
-        })
-    }
-
     /// Whether messages of a role may pass.
     pub(crate) fn lets_role(&self, role: Role) -> bool {
         self.conditions.iter().all(|one| match one.what {
@@ -128,18 +117,8 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Whether a session's title is looked at: it has an agent, and neither role, nor time, nor tool.
-    pub(crate) fn lets_title(&self, header: &Header) -> bool {
-        self.lets_titled(header.agent.as_deref())
-    }
-
-    /// Whether a message is looked at. One that names no agent is of its session's.
-    pub(crate) fn lets_message(&self, header: &Header, message: &Message) -> bool {
-        let agent = message.agent.as_deref().or(header.agent.as_deref());
-        self.lets_said(agent, message.role, message.created)
-    }
-
-    /// As [`Filter::lets_message`] and [`Filter::lets_title`], of a session whose agent is `agent`.
+    /// Whether a message or a title of a session whose agent is `agent` is looked at. A message that names no agent is of its
+    /// session's; a title has an agent, and neither role, nor time, nor tool.
     pub(crate) fn lets_spoken(&self, agent: Option<&str>, spoken: &Spoken<'_>) -> bool {
         let agent = spoken.agent.as_deref().or(agent);
         match spoken.role {

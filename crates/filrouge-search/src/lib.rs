@@ -5,7 +5,6 @@ mod answer;
 mod ask;
 #[cfg(test)]
 mod behaviour;
-mod collect;
 mod condition;
 mod cutting;
 mod dates;
@@ -20,20 +19,21 @@ mod filtered;
 mod find;
 mod index_terms;
 pub mod ledger;
-mod literals;
 mod matcher;
-mod needle;
 mod query;
 mod question;
+mod rank;
 mod reading;
 mod spoken;
 mod term;
 #[cfg(test)]
 mod tests;
 mod view;
+mod weigh;
 
 pub use answer::{Excerpt, Hit, Results};
-pub use ask::{Ask, Mode, Order, Zone};
+pub use ask::{Ask, Mode, Order};
+pub use dates::Zone;
 pub use fields::Field;
 pub use find::{LedgerSearch, Searcher, begun, search, search_until};
 pub use jiff::tz::TimeZone;

@@ -12,7 +12,6 @@ use regex_syntax::{Parser, ParserBuilder};
 
 use crate::expression::{Expression, Stopped};
 use crate::index_terms;
-use crate::literals;
 use crate::query::{Flags, Kind, Term, Wrong};
 use crate::spoken::folded_literal;
 
@@ -100,11 +99,19 @@ impl Compiled {
     /// Whether a piece of a text may hold it.
     pub(crate) fn may_be_in(&self, text: &Folding<'_>, stopped: Stopped<'_>) -> bool {
         match &self.sought {
-            Sought::Regex(expression) if !expression.is_in_whole() => {
-                expression.may_be_in(text.text)
-            }
+            Sought::Regex(expression) if !expression.is_in_whole() => self.is_near(text),
             _ => self.is_in(text, stopped),
         }
+    }
+
+    /// Whether a text has what the folded form of whatever holds it has, as far as that is told without white space.
+    fn is_near(&self, text: &Folding<'_>) -> bool {
+        let plain = |term: &&index_terms::Term| !term.iter().any(|one| one.contains(' '));
+        let has = |term: &index_terms::Term| {
+            let mut literals = term.iter();
+            literals.any(|literal| text.folded().contains(literal.as_str()))
+        };
+        self.literals.iter().filter(plain).all(has)
     }
 
     fn of_words(term: &Term) -> Result<Self, Wrong> {
@@ -135,8 +142,7 @@ impl Compiled {
             .ignore_whitespace(flags.verbose)
             .multi_line(true)
             .nest_limit(NESTING);
-        let runs = literals::required(&hir).unwrap_or_default();
-        let expression = Expression::new(build(builder, term)?, &hir, &runs);
+        let expression = Expression::new(build(builder, term)?, &hir);
         Ok(Self {
             sought: Sought::Regex(Box::new(expression.map_err(|_| too_large(term))?)),
             literals: index_terms::terms(&hir),

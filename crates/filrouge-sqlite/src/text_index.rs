@@ -1,7 +1,6 @@
 //! The search index in a file of its own (DESIGN §10; docs/format.md, "The search index"): postings of words, and the
 //! bodies of documents, by whose they are. It is derived: whoever loses it makes it again.
 
-mod answered;
 mod apply;
 mod ask;
 mod blocks;
@@ -11,8 +10,8 @@ mod candidates;
 mod counts;
 mod documents;
 mod files;
+mod flush;
 mod forget;
-mod joined;
 mod junctions;
 mod lexicon;
 mod listed;
@@ -21,7 +20,6 @@ mod log;
 mod postings;
 mod rows;
 mod segments;
-mod sparse;
 mod spellings;
 mod tidy;
 mod vectors;
@@ -33,8 +31,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, KnownDocument,
-    Reach, Seen, SessionNo, TextIndex,
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, Known, Seen,
+    SessionNo, TextIndex, Wanted, Which,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
@@ -170,7 +168,6 @@ fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
         "spelling",
         "posting",
         "long_posting",
-        "junction",
         "body",
         "document",
         "pending",
@@ -189,89 +186,69 @@ fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
     log::give_back(tx, 0)
 }
 
-impl TextIndex for SqliteIndex {
-    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
-        Ok(self.seen()?.position)
-    }
-
-    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
-        let sql = format!("{SESSION} WHERE s.realm = ?1 AND s.key = ?2");
-        self.read(|_, conn| one(conn, &sql, params![realm, key], indexed))
-    }
-
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
-        self.read(|files, conn| Within::find(conn, reach)?.sessions(files, conn, reach))
-    }
-
-    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
-        let sql = format!("{SESSION} WHERE s.id = ?1");
-        self.read(|_, conn| {
-            let mut found = Vec::with_capacity(numbers.len());
+/// The sessions that are asked for.
+fn sessions(
+    files: &Files,
+    conn: &Connection,
+    which: Which<'_>,
+) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+    let mut found = Vec::new();
+    match which {
+        Which::None => {}
+        Which::Within(reach) => return Within::find(conn, reach)?.sessions(files, conn, reach),
+        Which::Numbers(reach, numbers) if numbers.len() >= MANY => {
+            let all = Within::find(conn, reach)?.sessions(files, conn, reach)?;
+            let own = |no: &SessionNo| {
+                let at = all.binary_search_by_key(no, |session| session.no).ok()?;
+                all.get(at).cloned()
+            };
+            found.extend(numbers.iter().filter_map(own));
+        }
+        Which::Numbers(_, numbers) => {
+            let sql = format!("{SESSION} WHERE s.id = ?1");
             for no in numbers {
                 found.extend(one(conn, &sql, [no.cast_signed()], indexed)?);
             }
-            Ok(found)
-        })
-    }
-
-    fn sessions_within(
-        &self,
-        reach: &Reach,
-        numbers: &[SessionNo],
-    ) -> Result<Vec<IndexedSession>, Failure> {
-        if numbers.len() < MANY {
-            return self.sessions_by_no(numbers);
         }
-        let all = self.sessions(reach)?;
-        let own = |no: &SessionNo| {
-            let at = all.binary_search_by_key(no, |session| session.no).ok()?;
-            all.get(at).cloned()
-        };
-        Ok(numbers.iter().filter_map(own).collect())
+        Which::Named(keys) => {
+            let sql = format!("{SESSION} WHERE s.realm = ?1 AND s.key = ?2");
+            for (realm, key) in keys {
+                found.extend(one(conn, &sql, params![realm, key], indexed)?);
+            }
+        }
+        Which::Unread(limit) => {
+            let sql = format!("{SESSION} WHERE s.stamp_a = 0 AND s.stamp_b = 0 LIMIT ?1");
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            found = all(conn, &sql, [limit], indexed)?;
+        }
     }
+    Ok(Arc::new(found))
+}
 
-    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
-        let sql =
-            "SELECT d.key, d.unit, d.digest FROM session s JOIN document d ON d.shard = s.shard
-            AND d.session = s.id WHERE s.id = ?1";
-        self.read(|_, conn| {
-            all(conn, sql, [session.cast_signed()], |row| {
-                Ok(KnownDocument {
-                    key: row.get::<_, String>(0)?.into(),
-                    unit: row.get::<_, i64>(1)?.cast_unsigned(),
-                    digest: row.get::<_, i64>(2)?.cast_unsigned(),
-                })
+impl TextIndex for SqliteIndex {
+    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
+        self.read(|files, conn| {
+            Ok(Known {
+                seen: seen(conn)?,
+                sessions: sessions(files, conn, which)?,
             })
         })
     }
 
-    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
-        self.write(|tx| apply(tx, updates, position))
-    }
-
-    fn seen(&self) -> Result<Seen, Failure> {
-        self.read(|_, conn| seen(conn))
-    }
-
-    fn apply_if(
+    fn change(
         &self,
-        as_seen: &Seen,
+        expected: Option<&Seen>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
         self.write(|tx| {
-            let same = seen(tx)? == *as_seen;
-            if same {
-                apply(tx, updates, position)?;
+            if let Some(expected) = expected
+                && seen(tx)? != *expected
+            {
+                return Ok(false);
             }
-            Ok(same)
+            apply(tx, updates, position).map(|()| true)
         })
-    }
-
-    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        let sql = format!("{SESSION} WHERE s.stamp_a = 0 AND s.stamp_b = 0 LIMIT ?1");
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read(|_, conn| all(conn, &sql, [limit], indexed))
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
@@ -281,6 +258,34 @@ impl TextIndex for SqliteIndex {
             forget::erase(files)?;
             Ok(count)
         })
+    }
+
+    fn clear(&self) -> Result<(), Failure> {
+        self.with(|files| {
+            files.write(empty)?;
+            files.forget();
+            forget::erase(files)
+        })
+    }
+
+    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
+        self.read(|files, conn| match query.wanted {
+            Wanted::All(_) | Wanted::Any(_) => candidates::find(files, conn, query),
+            Wanted::Nearest(embedder, vector, limit) => {
+                vectors::nearest((files, conn), (embedder, vector), query, limit)
+            }
+            Wanted::WithoutVector(embedder, limit) => {
+                vectors::without(files, conn, embedder, query.kinds, limit)
+            }
+        })
+    }
+
+    fn bodies(
+        &self,
+        documents: &[DocumentNo],
+        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
+    ) -> Result<(), Failure> {
+        self.read(|_, conn| bodies::show(conn, documents, each))
     }
 
     fn tidy(&self) -> Result<bool, Failure> {
@@ -293,57 +298,6 @@ impl TextIndex for SqliteIndex {
                 log::cut_in_the_end(files)?;
             }
             Ok(more)
-        })
-    }
-
-    fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        self.read(|files, conn| candidates::find(files, conn, query))
-    }
-
-    fn bodies(
-        &self,
-        documents: &[DocumentNo],
-        each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
-    ) -> Result<(), Failure> {
-        self.read(|_, conn| bodies::show(conn, documents, each))
-    }
-
-    fn without_vector(
-        &self,
-        embedder: &str,
-        kinds: u32,
-        limit: usize,
-    ) -> Result<Vec<DocumentNo>, Failure> {
-        self.read(|files, conn| vectors::without(files, conn, embedder, kinds, limit))
-    }
-
-    fn put_vectors(
-        &self,
-        embedder: &str,
-        vectors: &[(DocumentNo, Vec<i8>)],
-    ) -> Result<(), Failure> {
-        self.write(|tx| vectors::put(tx, embedder, vectors))
-    }
-
-    fn nearest(
-        &self,
-        embedder: &str,
-        vector: &[i8],
-        query: &CandidateQuery<'_>,
-        limit: usize,
-    ) -> Result<Vec<(Candidate, i32)>, Failure> {
-        self.read(|files, conn| vectors::nearest(files, conn, embedder, vector, query, limit))
-    }
-
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
-        self.write(|tx| vectors::keep_of(tx, embedder))
-    }
-
-    fn clear(&self) -> Result<(), Failure> {
-        self.with(|files| {
-            files.write(empty)?;
-            files.forget();
-            forget::erase(files)
         })
     }
 

@@ -14,6 +14,8 @@ mod narrows;
 pub use fold::{fold, place};
 pub use narrows::{is_dense, narrows};
 
+use std::collections::HashMap;
+use std::ptr;
 use std::sync::Arc;
 
 use filrouge_types::Failure;
@@ -98,39 +100,61 @@ pub struct NewDocument {
     pub body: Vec<u8>,
 }
 
-/// A document that is there.
+/// Which documents of a session an update speaks of: those of them that it does not bring go. A document that it brings as
+/// it is there (key, unit and digest) stays, with its number and its vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KnownDocument {
-    /// Its id in its session.
-    pub key: Box<str>,
-    /// [`NewDocument::unit`].
-    pub unit: u64,
-    /// [`NewDocument::digest`].
-    pub digest: u64,
-}
-
-/// Which documents of a session go, beside those whose key is put anew.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gone {
-    /// Those with these keys.
-    Keys(Vec<Box<str>>),
-    /// All of these units.
-    Units(Vec<u64>),
+pub enum Coverage {
     /// All.
-    All,
+    Whole,
+    /// All of these units, and those whose key is put anew.
+    Units(Vec<u64>),
 }
 
 /// What has become of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionUpdate {
-    /// Where it lies now. In another shard than before all its documents go, whatever `gone` says.
+    /// Where it lies now. In another shard than before all its documents go, whatever `coverage` says.
     pub shard: Shard,
     /// What is known of it; it is made if it is not there.
     pub entry: SessionEntry,
-    /// What goes.
-    pub gone: Gone,
-    /// What comes.
+    /// What was read of it.
+    pub coverage: Coverage,
+    /// The documents of that; of several with one key the last one counts.
     pub documents: Vec<NewDocument>,
+}
+
+/// A document that is there: its key, unit and digest.
+pub type There<'t> = (&'t str, u64, u64);
+
+impl SessionUpdate {
+    /// The places of those documents that go, of those that are there, and the documents that come.
+    #[must_use]
+    pub fn difference<'t>(
+        &self,
+        there: impl Iterator<Item = There<'t>>,
+    ) -> (Vec<usize>, Vec<&NewDocument>) {
+        let mut last: HashMap<&str, &NewDocument> =
+            self.documents.iter().map(|d| (&*d.key, d)).collect();
+        let mut going = Vec::new();
+        for (at, (key, unit, digest)) in there.enumerate() {
+            match last.get(key) {
+                Some(new) if (new.unit, new.digest) == (unit, digest) => drop(last.remove(key)),
+                None if !self.coverage.holds(unit) => {}
+                _ => going.push(at),
+            }
+        }
+        let comes = |d: &&NewDocument| last.get(&*d.key).is_some_and(|last| ptr::eq(*last, *d));
+        (going, self.documents.iter().filter(comes).collect())
+    }
+}
+
+impl Coverage {
+    fn holds(&self, unit: u64) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Units(units) => units.contains(&unit),
+        }
+    }
 }
 
 /// A change of an index.
@@ -138,11 +162,19 @@ pub struct SessionUpdate {
 pub enum IndexUpdate {
     /// A session was read again.
     Session(SessionUpdate),
-    /// A session is not there any more, by its realm and key.
-    Gone(Box<[u8]>, Box<str>),
+    /// A session is not there any more.
+    Gone(Key),
+    /// Vectors of an embedder, by its id; those of documents that are gone are left out. A vector without elements marks a
+    /// document that has none.
+    Vectors(Box<str>, Vec<(DocumentNo, Vec<i8>)>),
+    /// The vectors of all embedders but this one go.
+    OnlyVectorsOf(Option<Box<str>>),
 }
 
-/// What a document must hold to be a candidate, and which are asked for.
+/// A session by its realm and key.
+pub type Key = (Box<[u8]>, Box<str>);
+
+/// Which documents are asked for.
 #[derive(Debug, Clone)]
 pub struct CandidateQuery<'a> {
     /// Whose.
@@ -155,10 +187,39 @@ pub struct CandidateQuery<'a> {
     pub since: Option<i64>,
     /// Only documents before this time; titles always.
     pub until: Option<i64>,
-    /// All of these must be met, each by one of its literals, which are folded. What cannot be narrowed is not here.
-    pub terms: &'a [Vec<String>],
-    /// Whether `terms` are alternatives: one that is met is enough, and the best come first (see [`Candidate::met`]).
-    pub any: bool,
+    /// What they must hold, and which come first.
+    pub wanted: Wanted<'a>,
+}
+
+/// What makes a document a candidate. A term is met by one of its literals, which are folded; terms that cannot narrow are
+/// not among them.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// All terms are met; without terms, every document is one. The newest number first.
+    All(&'a [Vec<String>]),
+    /// A term is met. Those that meet the most come first, of equal ones the newest.
+    Any(&'a [Vec<String>]),
+    /// So many whose vectors of an embedder have the greatest product with this one, the greatest first.
+    Nearest(&'a str, &'a [i8], usize),
+    /// So many that have no vector of this embedder yet, the newest first; whose they are does not count.
+    WithoutVector(&'a str, usize),
+}
+
+impl<'a> Wanted<'a> {
+    /// The terms that are looked for.
+    #[must_use]
+    pub const fn terms(&self) -> &'a [Vec<String>] {
+        match self {
+            Self::All(terms) | Self::Any(terms) => terms,
+            Self::Nearest(..) | Self::WithoutVector(..) => &[],
+        }
+    }
+
+    /// Whether one term is enough.
+    #[must_use]
+    pub const fn is_any(&self) -> bool {
+        matches!(self, Self::Any(_))
+    }
 }
 
 /// A document that may hold what is looked for.
@@ -176,6 +237,8 @@ pub struct Candidate {
     pub met: u64,
     /// Whether it is known to have all words of what is asked as whole words; an index that cannot tell says no.
     pub whole: bool,
+    /// The product of its vector, where nearest ones were asked for.
+    pub near: i32,
 }
 
 /// How an index is.
@@ -200,11 +263,35 @@ pub struct IndexStatus {
 /// How an index was at a moment, for a change that must not be made over what came in between.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// [`TextIndex::position`].
+    /// How far the feed has been read, as [`TextIndex::change`] was given it; `None` for an index that is new.
     pub position: Option<Box<[u8]>>,
     /// How often [`TextIndex::forget`] and [`TextIndex::clear`] were called, whether or not something was there; never
     /// falls, also not when it is emptied.
     pub forgotten: u64,
+}
+
+/// Which sessions are asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    /// None: only how the index is.
+    None,
+    /// All within reach, in the order of their numbers.
+    Within(&'a Reach),
+    /// Those with these numbers within reach, in any order; those that are gone are left out.
+    Numbers(&'a Reach, &'a [SessionNo]),
+    /// Those with these realms and keys, in any order; those that are not there are left out.
+    Named(&'a [Key]),
+    /// At most so many that were forgotten and not read again (stamp `[0, 0]`), in any order.
+    Unread(usize),
+}
+
+/// What an index knows at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// How it is.
+    pub seen: Seen,
+    /// The sessions that were asked for.
+    pub sessions: Arc<Vec<IndexedSession>>,
 }
 
 /// A derived index. All methods block; they may be called from several threads and several processes at once.
@@ -213,94 +300,40 @@ pub struct Seen {
 /// Every method: `unavailable` when the index cannot be read or written, `full_disk`-like codes as the store's. An index
 /// whose format is another or whose file is damaged is emptied when it is opened: it can be made again.
 pub trait TextIndex: Send + Sync {
-    /// How far the feed has been read, as [`TextIndex::apply`] was told; `None` for an index that is new.
+    /// How it is, and what it knows of sessions, at one moment.
     ///
     /// # Errors
     /// As the trait says; so do all others.
-    fn position(&self) -> Result<Option<Box<[u8]>>, Failure>;
+    fn known(&self, which: Which<'_>) -> Result<Known, Failure>;
 
-    /// A session, by its realm and key.
+    /// Makes changes, all or none, and notes how far the feed has been read. With `expected` only if the index is still so:
+    /// what was read before something was forgotten is not put behind it, and of two feeders one makes the step. Whether the
+    /// changes were made.
     ///
     /// # Errors
     /// As the trait says.
-    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure>;
-
-    /// All sessions within reach.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure>;
-
-    /// The sessions with these numbers, in their order; those that are gone are left out.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure>;
-
-    /// As [`TextIndex::sessions_by_no`], of sessions within reach: an index that remembers these need not read many one by
-    /// one. In any order.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn sessions_within(
+    fn change(
         &self,
-        _reach: &Reach,
-        numbers: &[SessionNo],
-    ) -> Result<Vec<IndexedSession>, Failure> {
-        self.sessions_by_no(numbers)
-    }
-
-    /// The documents of a session.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure>;
-
-    /// Makes changes, all or none, and notes how far the feed has been read.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure>;
-
-    /// How it is at this moment.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn seen(&self) -> Result<Seen, Failure>;
-
-    /// As [`TextIndex::apply`], if it is still as `seen`: what was read before something was forgotten is not put behind
-    /// it, and of two feeders one makes the step. Whether the changes were made; looked at in their transaction.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn apply_if(
-        &self,
-        seen: &Seen,
+        expected: Option<&Seen>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure>;
 
-    /// At most `limit` sessions that were forgotten and not read again (stamp `[0, 0]`), in any order.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure>;
-
-    /// Removes all documents of a session from every file: no word of it, and nothing that tells of one, is left when this
-    /// returns. The session stays known with stamp `[0, 0]`, so that it is read again. How many documents there were.
+    /// Removes all documents of a session from every file: no word of it, and nothing that one could be learned from, is left
+    /// when this returns. The session stays known with stamp `[0, 0]`, so that it is read again. How many documents there
+    /// were.
     ///
     /// # Errors
     /// As the trait says.
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure>;
 
-    /// Does a small step of what keeps questions fast (a few milliseconds to some tens); whether there is more to do.
+    /// Empties it, as [`TextIndex::forget`] does.
     ///
     /// # Errors
     /// As the trait says.
-    fn tidy(&self) -> Result<bool, Failure>;
+    fn clear(&self) -> Result<(), Failure>;
 
-    /// The documents that may hold what is looked for: all that do, and perhaps others; the newest number first. No
-    /// terms: all that pass the rest.
+    /// The documents that may hold what is looked for: all that do, and perhaps others.
     ///
     /// # Errors
     /// As the trait says.
@@ -316,51 +349,13 @@ pub trait TextIndex: Send + Sync {
         each: &mut dyn FnMut(DocumentNo, &[u8]) -> bool,
     ) -> Result<(), Failure>;
 
-    /// At most `limit` documents of these kinds (a bit for each) that have no vector of this embedder yet, newest first.
+    /// Does a small step of what keeps questions fast (a few milliseconds to some tens); whether there is more to do.
     ///
     /// # Errors
     /// As the trait says.
-    fn without_vector(
-        &self,
-        embedder: &str,
-        kinds: u32,
-        limit: usize,
-    ) -> Result<Vec<DocumentNo>, Failure>;
+    fn tidy(&self) -> Result<bool, Failure>;
 
-    /// Puts vectors of an embedder; those of documents that are gone are left out. A vector without elements marks a
-    /// document that has none.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn put_vectors(&self, embedder: &str, vectors: &[(DocumentNo, Vec<i8>)])
-    -> Result<(), Failure>;
-
-    /// The `limit` documents whose vectors have the greatest product with `vector`, the greatest first, of those that
-    /// pass everything in `query` but its terms.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn nearest(
-        &self,
-        embedder: &str,
-        vector: &[i8],
-        query: &CandidateQuery<'_>,
-        limit: usize,
-    ) -> Result<Vec<(Candidate, i32)>, Failure>;
-
-    /// Removes the vectors of all embedders but this one.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure>;
-
-    /// Empties it.
-    ///
-    /// # Errors
-    /// As the trait says.
-    fn clear(&self) -> Result<(), Failure>;
-
-    /// How it is.
+    /// How large it is.
     ///
     /// # Errors
     /// As the trait says.

@@ -9,7 +9,7 @@ use filrouge_search::feed::{Indexes, SourceIndex};
 use filrouge_search::{Ask, Field, Mode, Results, Searcher, Spoken, kind};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_sqlite::text_index::SqliteIndex;
-use filrouge_store::text_index::TextIndex;
+use filrouge_store::text_index::{CandidateQuery, IndexUpdate, Reach, TextIndex, Wanted};
 use filrouge_types::Failure;
 
 /// Texts that are embedded in one call.
@@ -60,7 +60,15 @@ pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) 
     for index in indexes {
         let index = index.index();
         loop {
-            let documents = index.without_vector(embedder.id(), said, AT_ONCE)?;
+            let found = index.candidates(&CandidateQuery {
+                reach: &Reach::Realm(Box::default()),
+                sessions: None,
+                kinds: said,
+                since: None,
+                until: None,
+                wanted: Wanted::WithoutVector(embedder.id(), AT_ONCE),
+            })?;
+            let documents: Vec<_> = found.iter().map(|c| c.document).collect();
             if documents.is_empty() {
                 break;
             }
@@ -75,7 +83,8 @@ pub(super) fn embed(indexes: &[Arc<SourceIndex>], embedder: &Arc<dyn Embedder>) 
             let vectors: Vec<_> = vectors
                 .map(|(vector, (at, _))| (*at, quantized(vector)))
                 .collect();
-            index.put_vectors(embedder.id(), &vectors)?;
+            let update = IndexUpdate::Vectors(embedder.id().into(), vectors);
+            index.change(None, &[update], None)?;
         }
     }
     Ok(())

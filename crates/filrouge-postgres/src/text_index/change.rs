@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_store::text_index::{
-    Gone, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard,
-};
+use filrouge_store::text_index::{IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard};
 use filrouge_types::Failure;
 use tokio_postgres::types::Type;
 
 use super::connections::Transaction;
+use super::known::text;
 use super::question::held;
+use super::vectors;
 use crate::error::malformed;
-use crate::rows::column;
+use crate::rows::{bytes, column};
 use crate::session::Sql;
 use crate::vacuum;
 
@@ -54,7 +54,11 @@ impl<'t, 'c> Changes<'t, 'c> {
         for update in updates {
             match update {
                 IndexUpdate::Session(update) => self.update(update)?,
-                IndexUpdate::Gone(realm, key) => self.gone(realm, key)?,
+                IndexUpdate::Gone((realm, key)) => self.gone(realm, key)?,
+                IndexUpdate::Vectors(embedder, all) => vectors::put(self.of, embedder, all)?,
+                IndexUpdate::OnlyVectorsOf(embedder) => {
+                    vectors::keep(self.of, embedder.as_deref())?;
+                }
             }
         }
         if let Some(position) = position {
@@ -92,41 +96,54 @@ impl<'t, 'c> Changes<'t, 'c> {
 
     fn update(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let place = self.place(&update.shard)?;
-        let no = match known(self.of, &update.shard.realm, &update.entry.key)? {
+        let all = || update.difference(std::iter::empty()).1;
+        let (no, coming) = match known(self.of, &update.shard.realm, &update.entry.key)? {
             Some((no, shard)) => {
                 change(self.of, no, place, &update.entry)?;
                 if shard == place.0 {
-                    self.make_room(no, update)?;
+                    (no, self.make_room(no, update)?)
                 } else {
                     remove_all(self.of, no)?;
                     self.left.insert(shard);
+                    (no, all())
                 }
-                no
             }
-            None => insert(self.of, place, &update.shard, &update.entry)?,
+            None => (insert(self.of, place, &update.shard, &update.entry)?, all()),
         };
-        self.put(no, place, &update.documents)
+        self.put(no, place, &coming)
     }
 
-    /// Removes what goes, and what is put anew.
-    fn make_room(&self, no: i64, update: &SessionUpdate) -> Result<(), Failure> {
-        static SQL: Sql = Sql::new(
-            "WITH gone AS (DELETE FROM filrouge.search_document
-                 WHERE session = $1 AND (key = ANY($2) OR unit = ANY($3)) RETURNING no)
-             DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone)",
-            &[Type::INT8, Type::BYTEA_ARRAY, Type::INT8_ARRAY],
+    /// Removes what goes; what comes.
+    fn make_room<'u>(
+        &self,
+        session: i64,
+        update: &'u SessionUpdate,
+    ) -> Result<Vec<&'u NewDocument>, Failure> {
+        static THERE: Sql = Sql::new(
+            "SELECT no, key, unit, digest FROM filrouge.search_document WHERE session = $1",
+            &[Type::INT8],
         );
-        let new = update.documents.iter().map(|d| d.key.as_bytes());
-        let (mut keys, mut units): (Vec<&[u8]>, Vec<i64>) = (new.collect(), Vec::new());
-        match &update.gone {
-            Gone::All => return remove_all(self.of, no).map(drop),
-            Gone::Keys(gone) => keys.extend(gone.iter().map(|key| key.as_bytes())),
-            Gone::Units(gone) => units.extend(gone.iter().map(|unit| unit.cast_signed())),
+        static REMOVE: Sql = Sql::new(
+            "WITH gone AS (DELETE FROM filrouge.search_document WHERE no = ANY($1) RETURNING no)
+             DELETE FROM filrouge.search_vector WHERE document IN (SELECT no FROM gone)",
+            &[Type::INT8_ARRAY],
+        );
+        let rows = self.of.many(&THERE, &[&session])?;
+        let mut there = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let number = |index| Ok::<_, Failure>(column::<i64>(row, index)?.cast_unsigned());
+            there.push((text(bytes(row, 1)?)?, number(2)?, number(3)?));
         }
-        if keys.is_empty() && units.is_empty() {
-            return Ok(());
+        let known = there
+            .iter()
+            .map(|(key, unit, digest)| (&**key, *unit, *digest));
+        let (going, coming) = update.difference(known);
+        let going = going.iter().filter_map(|at| rows.get(*at));
+        let going: Vec<i64> = going.map(|row| column(row, 0)).collect::<Result<_, _>>()?;
+        if !going.is_empty() {
+            self.of.many(&REMOVE, &[&going])?;
         }
-        self.of.many(&SQL, &[&no, &keys, &units]).map(drop)
+        Ok(coming)
     }
 
     /// The place of a shard, which is made if it is not there.
@@ -161,18 +178,9 @@ impl<'t, 'c> Changes<'t, 'c> {
         Ok(place)
     }
 
-    fn put(&self, session: i64, place: Place, documents: &[NewDocument]) -> Result<(), Failure> {
-        // Of two with one key the later one stays.
-        let last: BTreeMap<&str, usize> = documents
-            .iter()
-            .enumerate()
-            .map(|(n, document)| (&*document.key, n))
-            .collect();
+    fn put(&self, session: i64, place: Place, documents: &[&NewDocument]) -> Result<(), Failure> {
         let (mut batch, mut sent) = (Batch::default(), 0);
-        for (n, document) in documents.iter().enumerate() {
-            if last.get(&*document.key) != Some(&n) {
-                continue;
-            }
+        for document in documents {
             sent += document.folded.len() + document.body.len();
             batch.add(document);
             if sent >= SENT_BYTES {

@@ -26,6 +26,7 @@ pub(super) fn read(row: &Row, met: u64) -> Result<Candidate, Failure> {
         created: column(row, 3)?,
         met,
         whole: false,
+        near: 0,
     })
 }
 
@@ -37,25 +38,23 @@ fn bit(place: usize) -> u64 {
         .unwrap_or(0)
 }
 
-/// `words`: whether `search_words` is of shards, too.
-pub(super) fn candidates(
+/// What meets all terms; `words`: whether `search_words` is of shards, too.
+pub(super) fn all(
     of: &Transaction<'_>,
     query: &CandidateQuery<'_>,
+    terms: &[Vec<String>],
     words: bool,
 ) -> Result<Vec<Candidate>, Failure> {
-    if query.any && !query.terms.is_empty() {
-        return any(of, query, words);
-    }
     let mut asked = Question::default();
-    let mut text = asked.passing(query, words && !query.terms.is_empty());
-    for term in query.terms {
+    let mut text = asked.passing(query, words && !terms.is_empty());
+    for term in terms {
         text += " AND ";
         text += &asked.meets(term);
     }
     let text = format!(
         "SELECT d.no, d.session, d.kind, d.created FROM filrouge.search_document d WHERE {text}"
     );
-    let met = (0..query.terms.len().min(64)).fold(0, |met, place| met | bit(place));
+    let met = (0..terms.len().min(64)).fold(0, |met, place| met | bit(place));
     let found = of.made(&text, asked.types(), &asked.params())?;
     let read = found.iter().map(|row| read(row, met));
     let mut found = read.collect::<Result<Vec<_>, Failure>>()?;
@@ -64,15 +63,19 @@ pub(super) fn candidates(
     Ok(found)
 }
 
-/// Each term is looked for by itself, so that a document is looked into for those alone that it may meet.
-fn any(
+/// What meets a term. Each is looked for by itself, so that a document is looked into for those alone that it may meet.
+pub(super) fn any(
     of: &Transaction<'_>,
     query: &CandidateQuery<'_>,
+    terms: &[Vec<String>],
     words: bool,
 ) -> Result<Vec<Candidate>, Failure> {
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut asked = Question::default();
     let passing = asked.passing(query, words);
-    let each = query.terms.iter().enumerate().map(|(place, term)| {
+    let each = terms.iter().enumerate().map(|(place, term)| {
         let (meets, bit) = (asked.meets(term), bit(place).cast_signed());
         format!(
             "SELECT d.no + 0 AS no, d.session, d.kind, d.created, ({bit})::bigint AS met FROM filrouge.search_document d

@@ -1,8 +1,6 @@
 //! What is known: how far the feed was read, sessions, documents.
 
-use filrouge_store::text_index::{
-    IndexStatus, IndexedSession, KnownDocument, Reach, Seen, SessionEntry, SessionNo, Shard,
-};
+use filrouge_store::text_index::{IndexStatus, IndexedSession, Seen, SessionEntry, Shard, Which};
 use filrouge_types::Failure;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -23,7 +21,7 @@ macro_rules! select_sessions {
     };
 }
 
-fn text(bytes: &[u8]) -> Result<Box<str>, Failure> {
+pub(super) fn text(bytes: &[u8]) -> Result<Box<str>, Failure> {
     let text = std::str::from_utf8(bytes);
     text.map(Into::into).map_err(|_| malformed("text"))
 }
@@ -57,69 +55,44 @@ pub(super) fn seen(of: &Transaction<'_>) -> Result<Seen, Failure> {
     })
 }
 
-pub(super) fn session(
-    of: &Transaction<'_>,
-    realm: &[u8],
-    key: &str,
-) -> Result<Option<IndexedSession>, Failure> {
-    static SQL: Sql = Sql::new(
-        select_sessions!("WHERE s.realm = $1 AND s.key = $2"),
-        &[Type::BYTEA, Type::BYTEA],
-    );
-    let row = of.one(&SQL, &[&realm, &key.as_bytes()])?;
-    row.as_ref().map(read).transpose()
-}
-
 pub(super) fn sessions(
     of: &Transaction<'_>,
-    reach: &Reach,
+    which: Which<'_>,
 ) -> Result<Vec<IndexedSession>, Failure> {
-    let mut asked = Question::default();
-    let within = asked.within(reach, "s.shard", "o.realm_no");
-    let text = format!("{} WHERE {within} ORDER BY s.no", select_sessions!(""));
-    let found = of.made(&text, asked.types(), &asked.params())?;
-    found.iter().map(read).collect()
-}
-
-pub(super) fn sessions_by_no(
-    of: &Transaction<'_>,
-    numbers: &[SessionNo],
-) -> Result<Vec<IndexedSession>, Failure> {
-    static SQL: Sql = Sql::new(
-        select_sessions!(
-            "JOIN unnest($1) WITH ORDINALITY AS q (no, place) ON q.no = s.no ORDER BY q.place"
-        ),
+    static NUMBERS: Sql = Sql::new(
+        select_sessions!("WHERE s.no = ANY($1) ORDER BY s.no"),
         &[Type::INT8_ARRAY],
     );
-    let numbers: Vec<i64> = numbers.iter().map(|no| int(*no)).collect();
-    of.many(&SQL, &[&numbers])?.iter().map(read).collect()
-}
-
-pub(super) fn unread(of: &Transaction<'_>, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-    static SQL: Sql = Sql::new(
+    static NAMED: Sql = Sql::new(
+        select_sessions!(
+            "JOIN unnest($1, $2) AS q (realm, key) ON q.realm = s.realm AND q.key = s.key"
+        ),
+        &[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY],
+    );
+    static UNREAD: Sql = Sql::new(
         select_sessions!("WHERE s.stamp_0 = 0 AND s.stamp_1 = 0 ORDER BY s.no LIMIT $1"),
         &[Type::INT8],
     );
-    let limit = int(limit as u64);
-    of.many(&SQL, &[&limit])?.iter().map(read).collect()
-}
-
-pub(super) fn documents(
-    of: &Transaction<'_>,
-    session: SessionNo,
-) -> Result<Vec<KnownDocument>, Failure> {
-    static SQL: Sql = Sql::new(
-        "SELECT key, unit, digest FROM filrouge.search_document WHERE session = $1 ORDER BY no",
-        &[Type::INT8],
-    );
-    let read = |row: &Row| {
-        Ok(KnownDocument {
-            key: text(bytes(row, 0)?)?,
-            unit: column::<i64>(row, 1)?.cast_unsigned(),
-            digest: column::<i64>(row, 2)?.cast_unsigned(),
-        })
+    let found = match which {
+        Which::None => Vec::new(),
+        Which::Within(reach) => {
+            let mut asked = Question::default();
+            let within = asked.within(reach, "s.shard", "o.realm_no");
+            let text = format!("{} WHERE {within} ORDER BY s.no", select_sessions!(""));
+            of.made(&text, asked.types(), &asked.params())?
+        }
+        Which::Numbers(_, numbers) => {
+            let numbers: Vec<i64> = numbers.iter().map(|no| int(*no)).collect();
+            of.many(&NUMBERS, &[&numbers])?
+        }
+        Which::Named(keys) => {
+            let realms: Vec<&[u8]> = keys.iter().map(|(realm, _)| &**realm).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(|(_, key)| key.as_bytes()).collect();
+            of.many(&NAMED, &[&realms, &keys])?
+        }
+        Which::Unread(limit) => of.many(&UNREAD, &[&int(limit as u64)])?,
     };
-    of.many(&SQL, &[&int(session)])?.iter().map(read).collect()
+    found.iter().map(read).collect()
 }
 
 /// All rows are counted: some milliseconds for each ten thousand documents.

@@ -22,16 +22,16 @@ pub(super) fn without(
     embedder: &str,
     kinds: u32,
     limit: usize,
-) -> Result<Vec<DocumentNo>, Failure> {
+) -> Result<Vec<Candidate>, Failure> {
     static SQL: Sql = Sql::new(
-        "SELECT d.no FROM filrouge.search_document d WHERE ($2 >> d.kind) & 1 = 1 AND NOT EXISTS
+        "SELECT d.no, d.session, d.kind, d.created FROM filrouge.search_document d WHERE ($2 >> d.kind) & 1 = 1 AND NOT EXISTS
              (SELECT FROM filrouge.search_vector v WHERE v.embedder = $1 AND v.document = d.no)
          ORDER BY d.no DESC LIMIT $3",
         &[Type::BYTEA, Type::INT8, Type::INT8],
     );
     let (embedder, kinds, limit) = (embedder.as_bytes(), i64::from(kinds), int(limit as u64));
     let found = of.many(&SQL, &[&embedder, &kinds, &limit])?;
-    found.iter().map(|row| uint(row, 0)).collect()
+    found.iter().map(|row| read(row, 0)).collect()
 }
 
 pub(super) fn put(
@@ -56,12 +56,11 @@ pub(super) fn put(
 /// All vectors within reach are looked at, page by page.
 pub(super) fn nearest(
     of: &Transaction<'_>,
-    embedder: &str,
-    vector: &[i8],
+    (embedder, vector): (&str, &[i8]),
     query: &CandidateQuery<'_>,
     limit: usize,
-) -> Result<Vec<(Candidate, i32)>, Failure> {
-    let mut best: Vec<(Candidate, i32)> = Vec::new();
+) -> Result<Vec<Candidate>, Failure> {
+    let mut best: Vec<Candidate> = Vec::new();
     let mut before = i64::MAX;
     loop {
         let mut asked = Question::default();
@@ -78,7 +77,7 @@ pub(super) fn nearest(
             best.extend(measured(row, vector)?);
         }
         // The newest of those that are alike come first, as they were read.
-        best.sort_by_key(|(_, product)| Reverse(*product));
+        best.sort_by_key(|candidate| Reverse(candidate.near));
         best.truncate(limit);
         match found.last() {
             Some(row) if found.len() == PAGE => before = int(uint(row, 0)?),
@@ -87,12 +86,13 @@ pub(super) fn nearest(
     }
 }
 
-fn measured(row: &Row, vector: &[i8]) -> Result<Option<(Candidate, i32)>, Failure> {
+fn measured(row: &Row, vector: &[i8]) -> Result<Option<Candidate>, Failure> {
     let of: Vec<i8> = bytes(row, 4)?.iter().map(|n| n.cast_signed()).collect();
-    let Some(product) = product(vector, &of) else {
+    let Some(near) = product(vector, &of) else {
         return Ok(None);
     };
-    Ok(Some((read(row, 0)?, product)))
+    let candidate = read(row, 0)?;
+    Ok(Some(Candidate { near, ..candidate }))
 }
 
 pub(super) fn keep(of: &Transaction<'_>, embedder: Option<&str>) -> Result<(), Failure> {

@@ -2,7 +2,9 @@
 
 use filrouge_engine::credentials;
 use filrouge_sources::Role;
-use filrouge_store::text_index::{DocumentNo, TITLE, TextIndex};
+use filrouge_store::text_index::{
+    CandidateQuery, DocumentNo, IndexUpdate, Reach, TITLE, TextIndex, Wanted,
+};
 use filrouge_types::Failure;
 
 use super::{Embedder, quantized};
@@ -19,7 +21,15 @@ const CHARS: usize = 2_000;
 /// The index's and the embedder's; what has none yet is tried again the next time.
 pub fn fill(index: &dyn TextIndex, embedder: &dyn Embedder, most: usize) -> Result<usize, Failure> {
     let kinds = 1 << kind(Some(Role::User)) | 1 << kind(Some(Role::Assistant)) | 1 << TITLE;
-    let documents = index.without_vector(embedder.id(), kinds, most)?;
+    let found = index.candidates(&CandidateQuery {
+        reach: &Reach::Realm(Box::default()),
+        sessions: None,
+        kinds,
+        since: None,
+        until: None,
+        wanted: Wanted::WithoutVector(embedder.id(), most),
+    })?;
+    let documents: Vec<DocumentNo> = found.iter().map(|c| c.document).collect();
     let mut texts: Vec<(DocumentNo, String)> = Vec::with_capacity(documents.len());
     index.bodies(&documents, &mut |document, body| {
         texts.push((document, said(body)));
@@ -49,7 +59,8 @@ pub fn fill(index: &dyn TextIndex, embedder: &dyn Embedder, most: usize) -> Resu
         )
     });
     let vectors: Vec<(DocumentNo, Vec<i8>)> = vectors.collect();
-    index.put_vectors(embedder.id(), &vectors)?;
+    let update = IndexUpdate::Vectors(embedder.id().into(), vectors);
+    index.change(None, &[update], None)?;
     Ok(documents.len())
 }
 

@@ -81,7 +81,7 @@ impl SourceIndex {
     ) -> Result<(), Failure> {
         let first = gone(compared);
         if !first.is_empty() {
-            self.index.apply(&first, None)?;
+            self.index.change(None, &first, None)?;
         }
         let (give, take) = sync_channel::<Result<Option<ReadSession<'_>>, Failure>>(WAITING);
         std::thread::scope(|threads| {
@@ -105,14 +105,14 @@ impl SourceIndex {
                     batch.push(IndexUpdate::Session(update));
                 }
                 if bytes >= BATCH_BYTES {
-                    self.index.apply(&batch, None)?;
+                    self.index.change(None, &batch, None)?;
                     progress.text_bytes += bytes;
                     (batch, bytes) = (Vec::new(), 0);
                 }
                 each(*progress);
             }
             if !batch.is_empty() {
-                self.index.apply(&batch, None)?;
+                self.index.change(None, &batch, None)?;
                 progress.text_bytes += bytes;
             }
             Ok(())

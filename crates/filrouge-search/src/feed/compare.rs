@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use filrouge_sources::library::Listed;
 use filrouge_sources::{Header, SourceError};
-use filrouge_store::text_index::{IndexedSession, SessionNo};
+use filrouge_store::text_index::{IndexedSession, Which};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use super::source_index::{Known, SourceIndex};
@@ -29,15 +29,13 @@ pub(super) struct Todo {
     pub(super) header: Arc<Header>,
     /// What is to be kept of its fingerprint and its header.
     pub(super) stamp: [u64; 2],
-    /// Its number, if it is there.
-    pub(super) no: Option<SessionNo>,
 }
 
 impl SourceIndex {
     /// Compares the index with a listing.
     pub(super) fn compare(&self, listed: &Listed) -> Result<Compared, Failure> {
         let as_of = earlier(self.clock.now(), listed);
-        let sessions = self.index.sessions(&reach())?;
+        let sessions = self.index.known(Which::Within(&reach()))?.sessions;
         let mut there: HashMap<&str, &IndexedSession> =
             sessions.iter().map(|s| (&*s.entry.key, s)).collect();
         let mut fresh = HashMap::with_capacity(there.len());
@@ -50,13 +48,12 @@ impl SourceIndex {
                     NOT_WHOLE => stale.push(header.id.clone()),
                     _ => drop(fresh.insert(header.id.clone(), own.no)),
                 },
-                own => {
+                _ => {
                     stale.push(header.id.clone());
                     // Without a fingerprint it is not indexed.
                     todo.extend(stamp.map(|stamp| Todo {
                         header: header.clone(),
                         stamp,
-                        no: own.map(|own| own.no),
                     }));
                 }
             }

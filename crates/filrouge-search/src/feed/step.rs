@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use filrouge_sources::{Conversation, ReadError};
-use filrouge_store::text_index::{Gone, IndexUpdate, KnownDocument, SessionEntry, SessionUpdate};
+use filrouge_store::text_index::{Coverage, IndexUpdate, SessionEntry, SessionUpdate};
 use filrouge_types::{ErrorCode, Failure};
 
 use super::compare::{Compared, NOT_WHOLE, Todo};
@@ -30,8 +30,6 @@ pub enum Step {
 /// A session that was read.
 pub(super) struct ReadSession<'t> {
     todo: &'t Todo,
-    /// What the index has of it.
-    there: Vec<KnownDocument>,
     /// `None` when its own record cannot be used.
     conversation: Option<Conversation>,
 }
@@ -72,7 +70,7 @@ impl SourceIndex {
                 left => Step::Done(left),
             });
         }
-        let applied = self.index.apply(&batch, None);
+        let applied = self.index.change(None, &batch, None);
         self.changed();
         applied?;
         Ok(Step::Done(left))
@@ -80,10 +78,6 @@ impl SourceIndex {
 
     /// Reads a session; `None` when it has gone.
     pub(super) fn read<'t>(&self, todo: &'t Todo) -> Result<Option<ReadSession<'t>>, Failure> {
-        let there = match todo.no {
-            Some(no) => self.index.documents(no)?,
-            None => Vec::new(),
-        };
         let conversation = match self.source.read(&todo.header.id) {
             Ok(conversation) => Some(conversation),
             Err(ReadError::Gone) => return Ok(None),
@@ -92,11 +86,7 @@ impl SourceIndex {
                 return Err(Failure::new(ErrorCode::StoreUnavailable, why));
             }
         };
-        Ok(Some(ReadSession {
-            todo,
-            there,
-            conversation,
-        }))
+        Ok(Some(ReadSession { todo, conversation }))
     }
 }
 
@@ -110,19 +100,16 @@ impl ReadSession<'_> {
             updated: header.updated,
             project: header.project_id.clone(),
         };
-        let (mut gone, mut documents, mut whole) = (Gone::All, Vec::new(), false);
-        if let Some(conversation) = &self.conversation {
-            let difference = documents::difference(header, conversation, &self.there);
-            (gone, documents) = (difference.gone, difference.documents);
-            whole = difference.whole;
-        }
+        let conversation = self.conversation.as_ref();
+        let documents = conversation.map(|conversation| documents::of(header, conversation));
+        let (documents, whole) = documents.unwrap_or_default();
         if !whole {
             entry.updated = NOT_WHOLE;
         }
         SessionUpdate {
             shard: shard(),
             entry,
-            gone,
+            coverage: Coverage::Whole,
             documents,
         }
     }
@@ -136,6 +123,6 @@ pub(super) fn text_bytes(update: &SessionUpdate) -> usize {
 /// The sessions that are no longer there.
 pub(super) fn gone(compared: &Compared) -> Vec<IndexUpdate> {
     let gone = compared.gone.iter().cloned();
-    gone.map(|key| IndexUpdate::Gone(shard().realm, key))
+    gone.map(|key| IndexUpdate::Gone((shard().realm, key)))
         .collect()
 }

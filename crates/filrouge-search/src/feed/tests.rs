@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use filrouge_sources::library::made::{Made, conversation, header, message, text, torn};
 use filrouge_sources::{Role, Source};
+use filrouge_store::contract::text_index::Asking as _;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, TextIndex};
 use proptest::prelude::*;
@@ -27,8 +28,7 @@ fn held(index: &dyn TextIndex, known: &Known) -> Bodies {
             kinds: u32::MAX,
             since: None,
             until: None,
-            terms: &[],
-            any: false,
+            wanted: filrouge_store::text_index::Wanted::All(&[]),
         };
         let found = index.candidates(&query).unwrap();
         let numbers: Vec<_> = found.iter().map(|one| one.document).collect();

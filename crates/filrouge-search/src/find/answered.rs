@@ -1,10 +1,10 @@
 //! What was answered to a question that was asked before.
 
 use filrouge_sources::Role;
-use filrouge_store::text_index::{CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex};
+use filrouge_store::text_index::{CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex, Wanted};
 use filrouge_types::Failure;
 
-use super::bodies::documents;
+use super::texts::Texts;
 use crate::fields::Field;
 use crate::spoken::{Spoken, kind};
 
@@ -32,8 +32,7 @@ pub(super) fn answer_to<R>(
         kinds: 1 << user | 1 << agent,
         since: Some(question.created),
         until: None,
-        terms: &[],
-        any: false,
+        wanted: Wanted::All(&[]),
     })?;
     behind.retain(|c| (c.created, c.document) > (question.created, question.document));
     behind.sort_unstable_by_key(|c| (c.created, c.document));
@@ -42,7 +41,7 @@ pub(super) fn answer_to<R>(
     let answers = answers.take_while(|c| c.kind == agent).take(LOOKED_AT);
     let answers: Vec<DocumentNo> = answers.map(|c| c.document).collect();
     let mut best = None;
-    documents(index, &answers, &mut |_, answer| {
+    index.read(&answers, &mut |_, answer| {
         let said = says_something(answer);
         if said || best.is_none() {
             best = Some(take(answer));

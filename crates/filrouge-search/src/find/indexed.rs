@@ -11,16 +11,16 @@ use std::sync::Arc;
 
 use filrouge_sources::by_two;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
+    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, Wanted, narrows,
 };
 use filrouge_types::Failure;
 
-use super::Asked;
-use super::bodies::documents;
+use super::asked::Asked;
 use super::inside::{InSession, Shares};
-use super::rank::Evidence;
+use super::texts::Texts;
+use crate::rank::Evidence;
 
-/// More candidates than these are not all looked through before an answer, unless [`super::Searcher`] is told otherwise.
+/// More candidates than these are not all looked through before an answer, unless a searcher is given another number.
 pub(super) const LOOKED_THROUGH: usize = 300;
 /// Where there are more, so many are enough if so many sessions were found to hold it: they fill a page.
 const SAMPLE: (usize, usize) = (100, 20);
@@ -139,7 +139,7 @@ impl Look<'_> {
         let numbers: Vec<DocumentNo> = piece.iter().filter_map(document).collect();
         let mut all = numbers.iter().zip(piece);
         let mut weighed = Weighed::with_capacity(piece.len());
-        documents(self.index, &numbers, &mut |document, spoken| {
+        self.index.read(&numbers, &mut |document, spoken| {
             let Some((_, one)) = all.find(|(no, _)| **no == document) else {
                 return false;
             };
@@ -165,7 +165,7 @@ impl Look<'_> {
     }
 
     /// The documents that may hold it.
-    pub(super) fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&self) -> Result<Vec<Candidate>, Failure> {
         let filter = self.asked.filter;
         self.index.candidates(&CandidateQuery {
             reach: self.reach,
@@ -173,8 +173,7 @@ impl Look<'_> {
             kinds: self.asked.kinds(),
             since: filter.since(),
             until: filter.until(),
-            terms: &narrowing(self.asked.question.matcher.literals()),
-            any: false,
+            wanted: Wanted::All(&narrowing(self.asked.question.matcher.literals())),
         })
     }
 }

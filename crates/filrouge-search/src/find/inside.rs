@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use filrouge_store::text_index::{DocumentNo, SessionNo};
 
-use super::rank::Evidence;
+use crate::rank::Evidence;
 
 /// What one session holds.
 #[derive(Debug)]

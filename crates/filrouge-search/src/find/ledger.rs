@@ -3,24 +3,24 @@
 //! The owner stands in every statement that the index is asked with: what others have said is neither read nor counted.
 //! Whoever is shown a session is asked for once more, by the ledger.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_sources::ledger::{LedgerSource, header};
-use filrouge_sources::library::{Catalog, Library, LibraryError};
+use filrouge_sources::library::LibraryError;
 use filrouge_sources::{Header, Source};
-use filrouge_store::text_index::{Reach, SessionNo, TextIndex};
-use filrouge_types::{ErrorCode, Failure, Session, SessionId, Timestamp};
+use filrouge_store::text_index::{Reach, SessionNo, TextIndex, Which};
+use filrouge_types::{Failure, Session, SessionId, Timestamp};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-use super::indexed::Look;
-use super::{Asked, At, Everything, Found, Searcher};
+use super::asked::Asked;
 use crate::answer::Hit;
+use crate::feed::unlisted;
 use crate::ledger::{LedgerFeed, place, reach_of, realm_of};
 
 /// What the ledger is called among the sources.
@@ -67,67 +67,54 @@ impl LedgerSearch {
         seen(self.runtime.block_on(read))
     }
 
-    /// The agent of a session's messages that name none, where somebody asks for agents.
-    pub(super) fn agent(&self, asked: &Asked<'_>, id: &str) -> Result<Option<Box<str>>, Failure> {
-        if !asked.filter.asks_agent() {
-            return Ok(None);
-        }
-        Ok(self.header(id)?.and_then(|header| header.agent))
-    }
-
     /// [`LedgerSearch::header`] of several sessions, read side by side.
-    pub(super) fn headers(&self, ids: &[&str]) -> Headers {
-        let mut reads = JoinSet::new();
-        let mut headers = Headers::new();
-        self.runtime.block_on(async {
-            for id in ids {
-                let id: Box<str> = Box::from(*id);
-                let Ok(session) = id.parse::<SessionId>() else {
-                    headers.insert(id, Ok(None));
-                    continue;
+    pub(super) fn headers(&self, ids: Vec<Box<str>>) -> Headers {
+        let read = |id: Box<str>| {
+            let this = self.clone();
+            async move {
+                let read = match id.parse::<SessionId>() {
+                    Ok(session) => this.engine.sessions.get(&this.caller, &session).await,
+                    Err(_) => return (id, Ok(None)),
                 };
-                let (engine, caller) = (self.engine.clone(), self.caller.clone());
-                reads.spawn(async move {
-                    let read = engine.sessions.get(&caller, &session).await;
-                    (id, seen(read))
-                });
+                (id, seen(read))
             }
-            while let Some(read) = reads.join_next().await {
-                headers.extend(read);
-            }
-        });
-        headers
+        };
+        self.side_by_side(ids.into_iter().map(read))
+            .into_iter()
+            .collect()
     }
 
     /// Names the items of the excerpts of these sessions, side by side.
     pub(super) fn place(&self, hits: &mut [Hit]) -> Result<(), Failure> {
-        let mut reads = JoinSet::new();
+        let own = hits.iter_mut().enumerate();
+        let own = own.filter(|(_, hit)| hit.session.source == NAME);
+        let named = own.filter_map(|(at, hit)| {
+            let session: SessionId = hit.session.id.parse().ok()?;
+            let (this, mut excerpts) = (self.clone(), std::mem::take(&mut hit.excerpts));
+            Some(async move {
+                let named = place(&this.engine, &this.caller, &session, &mut excerpts).await;
+                (at, excerpts, named)
+            })
+        });
+        let mut all = Ok(());
+        for (at, excerpts, named) in self.side_by_side(named) {
+            if let Some(hit) = hits.get_mut(at) {
+                hit.excerpts = excerpts;
+            }
+            all = all.and(named);
+        }
+        all
+    }
+
+    /// Waits for all of these, which may be done at once; in any order.
+    fn side_by_side<T: Send + 'static>(
+        &self,
+        work: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
+    ) -> Vec<T> {
+        let mut done = JoinSet::new();
         self.runtime.block_on(async {
-            for (at, hit) in hits.iter_mut().enumerate() {
-                let Ok(session) = hit.session.id.parse::<SessionId>() else {
-                    continue;
-                };
-                if hit.session.source != NAME {
-                    continue;
-                }
-                let (engine, caller) = (self.engine.clone(), self.caller.clone());
-                let mut excerpts = std::mem::take(&mut hit.excerpts);
-                reads.spawn(async move {
-                    let placed = place(&engine, &caller, &session, &mut excerpts).await;
-                    (at, excerpts, placed)
-                });
-            }
-            let mut placed = Ok(());
-            while let Some(read) = reads.join_next().await {
-                let (at, excerpts, told) = read.map_err(|why| {
-                    Failure::new(ErrorCode::Internal, format!("an item was not named: {why}"))
-                })?;
-                if let Some(hit) = hits.get_mut(at) {
-                    hit.excerpts = excerpts;
-                }
-                placed = placed.and(told);
-            }
-            placed
+            work.for_each(|one| drop(done.spawn(one)));
+            done.join_all().await
         })
     }
 
@@ -158,7 +145,7 @@ impl LedgerSearch {
 
     /// Whether the index holds every session that the caller sees: none was forgotten and waits to be read again.
     fn knows_all(&self) -> Result<bool, Failure> {
-        let sessions = self.index().sessions(&self.reach())?;
+        let sessions = self.index().known(Which::Within(&self.reach()))?.sessions;
         Ok(sessions.iter().all(|session| session.entry.stamp != [0, 0]))
     }
 }
@@ -175,148 +162,33 @@ fn seen(read: Result<Session, Failure>) -> Result<Option<Header>, Failure> {
     }
 }
 
-/// The sessions that are asked, where not all are.
-pub(super) struct Only(pub(super) Option<Vec<SessionNo>>);
-
-impl Asked<'_> {
-    /// Whether a session of the ledger is shown from there: it is not left out, nor shown from a source.
-    pub(super) fn is_shown_from_ledger(&self, catalog: &Catalog, id: &str) -> bool {
-        let mut left_out = self.filter.sessions(true);
-        !self.is_shown_from_source(catalog, id) && left_out.all(|other| other != id)
-    }
-
-    fn is_shown_from_source(&self, catalog: &Catalog, id: &str) -> bool {
-        let entry = catalog.get(id);
-        entry.is_ok_and(|entry| self.filter.lets_source(entry.header.source))
-    }
-}
-
-impl Searcher {
-    /// The ledger, where it is asked by its index.
-    pub(super) fn indexed_ledger(&self) -> Option<&LedgerSearch> {
-        self.ledger.as_ref().filter(|_| !self.scans_ledger)
-    }
-
-    /// This one, which looks through the ledger as through a source.
-    pub(super) fn scanning(&self, asked: &Asked<'_>, ledger: &LedgerSearch) -> Self {
-        let lets = |source: &&Arc<dyn Source>| asked.filter.lets_source(source.name());
-        let sources = self.library.sources();
-        let source = Arc::new(ledger.source());
-        let mut this = self.clone();
-        this.scans_ledger = true;
-        this.library = match sources.iter().all(|source| lets(&source)) {
-            true => self.library.with(source),
-            // What a source has that is left out is shown from the ledger.
-            false => {
-                this.indexes = None;
-                let some = sources.iter().filter(lets).cloned().collect();
-                Library::new(some, 0).with(source)
-            }
-        };
-        this
-    }
-
-    /// Readies the ledger's index for a question; `None` when it is not asked.
-    pub(super) fn ledger_asked(
-        &self,
-        asked: &Asked<'_>,
-        catalog: &Catalog,
-    ) -> Result<Option<Only>, LibraryError> {
-        for id in asked.filter.sessions(false) {
-            if !self.has(catalog, id)? {
-                return Err(LibraryError::NoSession(id.to_owned()));
-            }
-        }
-        let ledger = self.indexed_ledger();
-        let Some(ledger) = ledger.filter(|_| asked.filter.lets_source(NAME)) else {
-            return Ok(None);
-        };
-        let mut ids = asked.filter.sessions(false);
-        if ids.any(|id| asked.is_shown_from_source(catalog, id)) {
-            return Ok(None);
-        }
-        ledger.only(asked).map(Some).map_err(unanswered)
-    }
-
-    /// Whether there is a session of this id that the caller may see.
-    pub(super) fn has(&self, catalog: &Catalog, id: &str) -> Result<bool, LibraryError> {
-        match &self.ledger {
-            _ if catalog.get(id).is_ok() => Ok(true),
-            Some(ledger) => Ok(ledger.header(id).map_err(unanswered)?.is_some()),
-            None => Ok(false),
-        }
-    }
-
-    pub(super) fn in_ledger<'c>(
-        &self,
-        asked: &Asked<'_>,
-        catalog: &'c Catalog,
-        only: Option<&[SessionNo]>,
-        all: &mut Everything<'c>,
-    ) -> Result<(), LibraryError> {
-        let Some(ledger) = self.indexed_ledger() else {
-            return Ok(());
-        };
-        let look = Look {
-            index: ledger.index(),
-            reach: &ledger.reach(),
-            sessions: only,
-            asked,
-            agent: &|no| ledger.agent_of(asked, no),
-            most: self.most,
-        };
-        let find = || {
-            let inside = look.find()?;
-            let numbers: Vec<SessionNo> = inside.iter().map(|one| one.session).collect();
-            let sessions = ledger.index().sessions_within(look.reach, &numbers)?;
-            Ok((inside, sessions))
-        };
-        let (inside, sessions) = find().map_err(unanswered)?;
-        let mut inside: HashMap<_, _> = inside.into_iter().map(|one| (one.session, one)).collect();
-        for session in sessions {
-            let is_asked = asked.is_shown_from_ledger(catalog, &session.entry.key);
-            if let Some(inside) = inside.remove(&session.no).filter(|_| is_asked) {
-                all.sessions.push(Found {
-                    evidence: inside.evidence,
-                    updated: session.entry.updated,
-                    id: Cow::Owned(session.entry.key.into_string()),
-                    score: 0,
-                    at: At::Ledger(inside),
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
 impl LedgerSearch {
-    /// [`LedgerSearch::agent`] by a session's number. One that cannot be read has none: it is not shown either.
-    fn agent_of(&self, asked: &Asked<'_>, no: SessionNo) -> Option<Box<str>> {
-        if !asked.filter.asks_agent() {
-            return None;
-        }
-        let session = self.index().sessions_by_no(&[no]).ok()?.pop()?;
-        self.agent(asked, &session.entry.key).ok()?
-    }
-
-    fn only(&self, asked: &Asked<'_>) -> Result<Only, Failure> {
+    /// The numbers of the sessions that are asked, where not all are.
+    pub(super) fn only(&self, asked: &Asked<'_>) -> Result<Option<Vec<SessionNo>>, Failure> {
         if let Some(id) = asked.filter.session() {
-            let session = self.index().session(&realm_of(self.caller.tenant()), id)?;
+            let key = (realm_of(self.caller.tenant()), id.into());
+            let sessions = self.index().known(Which::Named(&[key]))?.sessions;
             let reach = self.reach();
             let header = self.header(id)?;
             let passes = header.is_some_and(|header| asked.filter.lets(&header));
-            let seen = session.filter(|session| passes && reach.holds(&session.shard));
-            return Ok(Only(Some(seen.iter().map(|session| session.no).collect())));
+            let mut seen = sessions.to_vec();
+            seen.retain(|session| passes && reach.holds(&session.shard));
+            return Ok(Some(seen.iter().map(|session| session.no).collect()));
         }
         if !asked.filter.asks_project() {
-            return Ok(Only(None));
+            return Ok(None);
         }
         // What an import noted of a project is in the session's header alone. The newest are listed together.
         let listing = self.source().list().map_err(|why| unlisted(&why))?;
         let listed = listing.headers.iter().map(|header| (&*header.id, header));
         let listed: HashMap<&str, _> = listed.collect();
         let mut only = Vec::new();
-        for session in self.index().sessions(&self.reach())?.iter() {
+        for session in self
+            .index()
+            .known(Which::Within(&self.reach()))?
+            .sessions
+            .iter()
+        {
             let key = &*session.entry.key;
             let passes = match listed.get(key) {
                 Some(header) => asked.filter.lets(header),
@@ -330,12 +202,8 @@ impl LedgerSearch {
                 only.push(session.no);
             }
         }
-        Ok(Only(Some(only)))
+        Ok(Some(only))
     }
-}
-
-fn unlisted(why: &filrouge_sources::SourceError) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, why.to_string()).with_hint(why.hint())
 }
 
 pub(super) fn unanswered(why: Failure) -> LibraryError {

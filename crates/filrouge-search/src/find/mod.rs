@@ -1,46 +1,46 @@
 //! One question put to everything: foreign histories and the ledger, by their indexes where these know them as they are,
 //! by looking through the rest.
 
-mod ahead;
 mod answered;
-mod bodies;
+mod asked;
 mod cursor;
+mod found;
 mod indexed;
 mod inside;
 mod ledger;
 mod meaning;
 mod near;
 mod page;
-pub(crate) mod rank;
+mod place;
 mod show;
-mod sources;
-pub(crate) mod weigh;
+mod texts;
+mod whole;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use filrouge_sources::library::{Catalog, Entry, Library, LibraryError};
-use filrouge_store::text_index::TITLE;
+use filrouge_sources::Source;
+use filrouge_sources::library::{Library, LibraryError};
+use filrouge_store::text_index::SessionNo;
 use filrouge_types::{Clock, Failure, SystemClock};
 
 use crate::answer::Results;
-use crate::ask::{Ask, Mode, Order};
+use crate::ask::Ask;
 use crate::embed::Embedder;
 use crate::feed::Indexes;
-use crate::filter::Filter;
 use crate::question::Question;
-use crate::spoken::Spoken;
+use crate::rank::rounded;
+use crate::weigh::Words;
+use asked::Asked;
 use cursor::Cursor;
 pub use cursor::begun;
-use inside::InSession;
+use found::{At, Everything, Found, Told};
+use indexed::Look;
 pub use ledger::LedgerSearch;
-use meaning::Meant;
 use page::Page;
-use rank::{Evidence, rounded};
+use place::{Place, Places};
 #[cfg(test)]
 pub(crate) use show::EXCERPTS;
-use weigh::{Words, weigh};
 
 /// What an index tells of a history is used without another look for so long: the bound of [`Results::as_of`].
 const FRESH: Duration = Duration::from_secs(1);
@@ -59,76 +59,6 @@ pub struct Searcher {
     most: usize,
     /// How long what an index or a listing tells is used without another look.
     fresh: Duration,
-    /// Whether the indexes are opened while the histories are listed.
-    looks_ahead: bool,
-    memory: Arc<sources::Memory>,
-}
-
-/// A question, ready to be answered.
-struct Asked<'a> {
-    ask: &'a Ask,
-    question: &'a Question<'a>,
-    filter: &'a Filter<'a>,
-    words: &'a Words,
-    stopped: &'a (dyn Fn() -> bool + Sync),
-    now: i64,
-    /// What is to mean the like; empty where nothing is.
-    text: &'a str,
-    meant: Option<&'a Meant>,
-}
-
-/// A session in which something was found.
-struct Found<'c> {
-    id: Cow<'c, str>,
-    updated: i64,
-    evidence: Evidence,
-    score: i64,
-    at: At<'c>,
-}
-
-/// Where a session was found.
-enum At<'c> {
-    /// In its source.
-    Scanned(&'c Entry),
-    /// In the index of its source.
-    Indexed(&'c Entry, InSession),
-    /// In the ledger's index.
-    Ledger(InSession),
-}
-
-/// All that was found.
-#[derive(Default)]
-struct Everything<'c> {
-    sessions: Vec<Found<'c>>,
-    told: Told,
-}
-
-/// What is told beside what was found.
-#[derive(Clone, Default)]
-struct Told {
-    notices: Vec<String>,
-    /// When what an index told was known to be so, the oldest; milliseconds since 1970.
-    as_of: Option<i64>,
-}
-
-impl Told {
-    fn known_at(&mut self, at: i64) {
-        self.as_of = Some(self.as_of.map_or(at, |other| other.min(at)));
-    }
-
-    /// Tells it once.
-    fn notice(&mut self, text: String) {
-        if !self.notices.contains(&text) {
-            self.notices.push(text);
-        }
-    }
-
-    /// Says that an index does not answer; why, is for the operator.
-    fn unanswered(&mut self, why: &Failure) {
-        tracing::warn!(code = why.code.as_str(), detail = %why.detail, "a search index does not answer");
-        let text = "a search index does not answer: its history was looked through";
-        self.notice(text.to_owned());
-    }
 }
 
 impl Searcher {
@@ -144,8 +74,6 @@ impl Searcher {
             clock: Arc::new(SystemClock),
             most: indexed::LOOKED_THROUGH,
             fresh: FRESH,
-            looks_ahead: false,
-            memory: Arc::default(),
         }
     }
 
@@ -237,7 +165,10 @@ impl Searcher {
         let (mut told, text) = (Told::default(), question.meant(ask));
         let meant = match text.is_empty() {
             true => None,
-            false => self.embedded(&text, cursor.as_ref(), &mut told)?,
+            false => {
+                let embedder = self.embedder.as_deref();
+                meaning::embedded(embedder, &text, cursor.as_ref(), &mut told)?
+            }
         };
         let asked = Asked {
             ask,
@@ -280,83 +211,117 @@ impl Searcher {
         self.scanning(asked, ledger).found(asked, page, without)
     }
 
+    /// This one, which reads the ledger as a source.
+    fn scanning(&self, asked: &Asked<'_>, ledger: &LedgerSearch) -> Self {
+        let lets = |source: &&Arc<dyn Source>| asked.filter.lets_source(source.name());
+        let sources = self.library.sources();
+        let source = Arc::new(ledger.source());
+        let mut this = self.clone();
+        this.scans_ledger = true;
+        this.library = match sources.iter().all(|source| lets(&source)) {
+            true => self.library.with(source),
+            // What a source has that is left out is shown from the ledger.
+            false => {
+                this.indexes = None;
+                let some = sources.iter().filter(lets).cloned().collect();
+                Library::new(some, 0).with(source)
+            }
+        };
+        this
+    }
+
+    /// Candidates, read, compared, ranked, and of them a page.
     fn found(
         &self,
         asked: &Asked<'_>,
         page: &Page<'_>,
         told: Told,
     ) -> Result<Results, LibraryError> {
-        let catalog = self.meanwhile(asked, || match self.indexes {
+        let indexes = self.indexes.as_deref().map(|all| (all, self.fresh));
+        let catalog = match indexes {
             Some(_) => self.library.catalog_within(self.fresh),
             None => self.library.catalog(),
-        });
+        };
         let mut all = Everything {
             sessions: Vec::new(),
             told,
         };
-        self.everything(asked, &catalog, &mut all)?;
+        let history = (&self.library, &*catalog);
+        let ledger = (self.ledger.as_ref(), !self.scans_ledger);
+        let places = Places::of(asked, history, indexes, ledger, &mut all.told)?;
+        if asked.is_by_words() {
+            self.by_words(asked, &places, &mut all)?;
+        }
+        if !asked.text.is_empty() {
+            meaning::add_meaning(asked, &places, &mut all)?;
+        }
         if (asked.stopped)() {
             return Err(LibraryError::GivenUp);
         }
-        asked.order(&mut all.sessions);
-        page.results(self, asked, &catalog, all)
+        all.order(asked);
+        page.results(&places, asked, all)
     }
 
-    fn everything<'c>(
+    fn by_words<'c>(
         &self,
         asked: &Asked<'_>,
-        catalog: &'c Arc<Catalog>,
+        places: &Places<'c>,
         all: &mut Everything<'c>,
     ) -> Result<(), LibraryError> {
-        let ledger = self.ledger_asked(asked, catalog)?;
-        if asked.is_by_words() {
-            self.in_sources(asked, catalog, all);
-            if let Some(only) = &ledger {
-                self.in_ledger(asked, catalog, only.0.as_deref(), all)?;
-            }
-            for found in &mut all.sessions {
-                found.score = rounded(found.evidence.score(found.updated, asked.now));
+        let mut unknown = places.unknown.clone();
+        for (at, place) in places.indexed.iter().enumerate() {
+            match self.in_place(asked, places, (at, place)) {
+                Ok(found) => {
+                    all.sessions.extend(found);
+                    if let Some(as_of) = place.as_of {
+                        all.told.known_at(as_of);
+                    }
+                }
+                Err(why) if place.is_ledger() => return Err(ledger::unanswered(why)),
+                Err(why) => {
+                    all.told.unanswered(&why);
+                    unknown.extend(place.entries());
+                }
             }
         }
-        if !asked.text.is_empty() {
-            self.by_meaning(asked, catalog, ledger, all)?;
+        whole::read(&self.library, asked, &unknown, all);
+        for found in &mut all.sessions {
+            found.score = rounded(found.evidence.score(found.updated, asked.now));
         }
         Ok(())
     }
-}
 
-impl Asked<'_> {
-    /// Whether what holds all words is looked for. Where nothing has a meaning, filters alone are asked.
-    fn is_by_words(&self) -> bool {
-        let by_meaning = self.ask.mode == Mode::Meaning && !self.text.is_empty();
-        self.ask.similar.is_none() && !by_meaning
-    }
-
-    /// The kinds of documents that are looked at: titles only for what stands in them.
-    fn kinds(&self) -> u32 {
-        let titles = u32::from(self.question.matcher.wanted != 0) << TITLE;
-        self.filter.kinds() & (titles | !(1 << TITLE))
-    }
-
-    /// What speaks for a message or a title of a session whose agent is `agent`, if it passes.
-    fn weigh(&self, agent: Option<&str>, spoken: &Spoken<'_>) -> Option<Evidence> {
-        let passes = self.filter.lets_spoken(agent, spoken);
-        passes
-            .then(|| weigh(&self.question.matcher, self.words, spoken))
-            .flatten()
-    }
-
-    /// Whether a message or a title of a session whose agent is `agent` is one that is looked for.
-    fn holds(&self, agent: Option<&str>, spoken: &Spoken<'_>) -> bool {
-        self.filter.lets_spoken(agent, spoken) && self.question.matcher.is_in(spoken)
-    }
-
-    fn order(&self, found: &mut [Found<'_>]) {
-        if self.ask.order == Order::Newest {
-            found.iter_mut().for_each(|one| one.score = one.updated);
-        }
-        let place = |one: &Found<'_>| (one.score, one.updated);
-        found.sort_unstable_by(|a, b| place(b).cmp(&place(a)).then_with(|| a.id.cmp(&b.id)));
+    /// The sessions of one index that hold what is looked for, or may.
+    fn in_place<'c>(
+        &self,
+        asked: &Asked<'_>,
+        places: &Places<'c>,
+        (at, place): (usize, &Place<'c>),
+    ) -> Result<Vec<Found<'c>>, Failure> {
+        let look = Look {
+            index: place.index(),
+            reach: &place.reach,
+            sessions: place.only.as_deref(),
+            asked,
+            agent: &|no| place.agent(asked, no),
+            most: self.most,
+        };
+        let inside = look.find()?;
+        let numbers: Vec<SessionNo> = inside.iter().map(|one| one.session).collect();
+        // What is not among them is not there any more, or another source's.
+        let mut named = place.named(asked, places.catalog, &numbers)?;
+        let found = inside.into_iter().filter_map(|inside| {
+            let session = named.remove(&inside.session)?;
+            Some(Found {
+                id: session.id,
+                updated: session.updated,
+                entry: session.entry,
+                evidence: inside.evidence,
+                score: 0,
+                at: At::Index(at, inside),
+            })
+        });
+        Ok(found.collect())
     }
 }
 

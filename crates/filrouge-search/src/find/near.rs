@@ -4,22 +4,20 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use filrouge_sources::Role;
 use filrouge_sources::library::{Catalog, Entry};
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Reach, SessionNo, TITLE, TextIndex, narrows,
+    Candidate, CandidateQuery, DocumentNo, SessionNo, TITLE, Wanted, narrows,
 };
 use filrouge_types::Failure;
 
-use super::bodies::documents;
-use super::ledger::LedgerSearch;
-use super::meaning::Meant;
-use super::rank::rounded;
-use super::sources::Known;
-use super::{Asked, Found};
-use crate::feed::SourceIndex;
+use super::asked::{Asked, Meant};
+use super::found::{At, Found};
+use super::inside::InSession;
+use super::place::{Named, Place};
+use super::texts::Texts;
+use crate::rank::{Evidence, rounded};
 use crate::spoken::{folded_literal, kind};
 
 /// How many messages of each list count.
@@ -35,109 +33,73 @@ pub(super) struct Near<'c> {
     pub(super) score: i64,
     /// Its session.
     pub(super) id: Cow<'c, str>,
-    pub(super) updated: i64,
-    /// `None`: the ledger's.
-    pub(super) entry: Option<&'c Entry>,
+    updated: i64,
+    entry: Option<&'c Entry>,
+    /// Its place among the indexes.
+    place: usize,
     pub(super) session: SessionNo,
     pub(super) document: DocumentNo,
 }
 
-/// Whose an index is.
-pub(super) enum Whose<'q, 'c> {
-    /// A source's, with the sessions that it knows as they are.
-    Source(Arc<SourceIndex>, Known<'c>),
-    Ledger(&'q LedgerSearch),
-}
-
-/// One index with what of it is asked.
-pub(super) struct Place<'q, 'c> {
-    pub(super) whose: Whose<'q, 'c>,
-    pub(super) reach: Reach,
-    pub(super) only: Option<Vec<SessionNo>>,
-}
-
-/// A session of an index.
-struct Session<'c> {
-    id: Cow<'c, str>,
-    updated: i64,
-    entry: Option<&'c Entry>,
-    /// Of its messages that name none; where somebody asks for it.
-    agent: Option<Box<str>>,
+/// A place as messages that mean the like are looked for in it.
+pub(super) struct Nearby<'p, 'c> {
+    pub(super) at: usize,
+    pub(super) place: &'p Place<'c>,
+    pub(super) asked: &'p Asked<'p>,
+    pub(super) catalog: &'p Catalog,
 }
 
 /// Messages, the nearest first, each with how near it is.
 type List = Vec<(i64, Candidate)>;
 
-impl<'c> Place<'_, 'c> {
-    fn index(&self) -> &dyn TextIndex {
-        match &self.whose {
-            Whose::Source(index, _) => &**index.index(),
-            Whose::Ledger(ledger) => ledger.index(),
-        }
-    }
-
-    fn query<'a>(&'a self, asked: &Asked<'_>, terms: &'a [Vec<String>]) -> CandidateQuery<'a> {
-        CandidateQuery {
-            reach: &self.reach,
-            sessions: self.only.as_deref(),
-            kinds: kinds(asked),
-            since: asked.filter.since(),
-            until: asked.filter.until(),
-            terms,
-            any: true,
-        }
+impl<'c> Nearby<'_, 'c> {
+    fn candidates(&self, wanted: Wanted<'_>) -> Result<Vec<Candidate>, Failure> {
+        self.place.index().candidates(&CandidateQuery {
+            reach: &self.place.reach,
+            sessions: self.place.only.as_deref(),
+            kinds: kinds(self.asked),
+            since: self.asked.filter.since(),
+            until: self.asked.filter.until(),
+            wanted,
+        })
     }
 
     /// The messages whose meaning is nearest.
-    pub(super) fn meant(
-        &self,
-        asked: &Asked<'_>,
-        catalog: &Catalog,
-        meant: &Meant,
-    ) -> Result<Vec<Near<'c>>, Failure> {
-        let (query, most) = (self.query(asked, &[]), looked_at(asked));
-        let nearest = self
-            .index()
-            .nearest(&meant.embedder, &meant.vector, &query, most)?;
-        let list = nearest.into_iter().map(|(c, score)| (i64::from(score), c));
-        self.named(asked, catalog, list.collect(), &[])
+    pub(super) fn meant(&self, meant: &Meant) -> Result<Vec<Near<'c>>, Failure> {
+        let most = looked_at(self.asked);
+        let nearest = self.candidates(Wanted::Nearest(&meant.embedder, &meant.vector, most))?;
+        let list = nearest.into_iter().map(|c| (i64::from(c.near), c));
+        self.named(list.collect(), &[])
     }
 
     /// The messages that share the rarest words.
-    pub(super) fn sharing(
-        &self,
-        asked: &Asked<'_>,
-        catalog: &Catalog,
-    ) -> Result<Vec<Near<'c>>, Failure> {
-        let terms = shared_words(asked.text);
+    pub(super) fn sharing(&self) -> Result<Vec<Near<'c>>, Failure> {
+        let terms = shared_words(self.asked.text);
         if terms.is_empty() {
             return Ok(Vec::new());
         }
-        let candidates = self.index().candidates(&self.query(asked, &terms))?;
-        self.named(asked, catalog, scored(terms.len(), candidates), &terms)
+        let candidates = self.candidates(Wanted::Any(&terms))?;
+        self.named(scored(terms.len(), candidates), &terms)
     }
 
     /// The best of a list that pass, with their sessions; of one by its words also these.
-    fn named(
-        &self,
-        asked: &Asked<'_>,
-        catalog: &Catalog,
-        mut list: List,
-        terms: &[Vec<String>],
-    ) -> Result<Vec<Near<'c>>, Failure> {
-        let most = looked_at(asked);
+    fn named(&self, mut list: List, terms: &[Vec<String>]) -> Result<Vec<Near<'c>>, Failure> {
+        let most = looked_at(self.asked);
         if list.len() > most {
             list.select_nth_unstable_by_key(most, order);
             list.truncate(most);
         }
         list.sort_unstable_by_key(order);
-        let sessions = self.sessions(asked, catalog, &list)?;
+        let mut numbers: Vec<SessionNo> = list.iter().map(|(_, c)| c.session).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let sessions = self.place.named(self.asked, self.catalog, &numbers)?;
         list.retain(|(_, c)| sessions.contains_key(&c.session));
-        if asked.ask.mask && !terms.is_empty() {
-            list = self.in_the_open(asked, terms, list)?;
+        if self.asked.ask.mask && !terms.is_empty() {
+            list = self.in_the_open(terms, list)?;
         }
-        if looks_into(asked) {
-            self.keep_passing(asked, &sessions, &mut list)?;
+        if looks_into(self.asked) {
+            self.keep_passing(&sessions, &mut list)?;
         }
         list.truncate(NEAREST);
         let near = list.into_iter().filter_map(|(score, c)| {
@@ -147,6 +109,7 @@ impl<'c> Place<'_, 'c> {
                 id: session.id.clone(),
                 updated: session.updated,
                 entry: session.entry,
+                place: self.at,
                 session: c.session,
                 document: c.document,
             })
@@ -156,17 +119,12 @@ impl<'c> Place<'_, 'c> {
 
     /// Those of a list that share words outside of credentials, by these alone: an index knows the words of a text, not
     /// what is hidden of it, and who asks for the beginning of a key must learn nothing.
-    fn in_the_open(
-        &self,
-        asked: &Asked<'_>,
-        terms: &[Vec<String>],
-        list: List,
-    ) -> Result<List, Failure> {
+    fn in_the_open(&self, terms: &[Vec<String>], list: List) -> Result<List, Failure> {
         let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
-        let (matcher, mut met) = (&asked.question.matcher, HashMap::new());
-        documents(self.index(), &numbers, &mut |document, spoken| {
+        let (matcher, mut met) = (&self.asked.question.matcher, HashMap::new());
+        self.place.index().read(&numbers, &mut |document, spoken| {
             met.insert(document, matcher.open_words(terms, spoken));
-            !(asked.stopped)()
+            !(self.asked.stopped)()
         })?;
         let in_the_open = |(_, c): (i64, Candidate)| {
             let met = met.get(&c.document).copied().filter(|met| *met != 0)?;
@@ -178,57 +136,24 @@ impl<'c> Place<'_, 'c> {
         Ok(list)
     }
 
-    /// The sessions of a list that are asked and shown from here.
-    fn sessions(
-        &self,
-        asked: &Asked<'_>,
-        catalog: &Catalog,
-        list: &List,
-    ) -> Result<HashMap<SessionNo, Session<'c>>, Failure> {
-        let mut numbers: Vec<SessionNo> = list.iter().map(|(_, c)| c.session).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let mut sessions = HashMap::with_capacity(numbers.len());
-        match &self.whose {
-            Whose::Source(_, known) => {
-                for no in numbers {
-                    if let Some(entry) = known.entry(no) {
-                        sessions.insert(no, Session::of(entry));
-                    }
-                }
-            }
-            Whose::Ledger(ledger) => {
-                for session in ledger.index().sessions_by_no(&numbers)? {
-                    if asked.is_shown_from_ledger(catalog, &session.entry.key) {
-                        let agent = ledger.agent(asked, &session.entry.key)?;
-                        let one = Session {
-                            id: Cow::Owned(session.entry.key.into_string()),
-                            updated: session.entry.updated,
-                            entry: None,
-                            agent,
-                        };
-                        sessions.insert(session.no, one);
-                    }
-                }
-            }
-        }
-        Ok(sessions)
-    }
-
     /// Keeps the messages that pass the filters and hold nothing that must be absent.
     fn keep_passing(
         &self,
-        asked: &Asked<'_>,
-        sessions: &HashMap<SessionNo, Session<'_>>,
+        sessions: &HashMap<SessionNo, Named<'_>>,
         list: &mut List,
     ) -> Result<(), Failure> {
+        let asked = self.asked;
+        let agents: HashMap<SessionNo, Option<Box<str>>> = sessions
+            .keys()
+            .map(|no| (*no, self.place.agent(asked, *no)))
+            .collect();
         let owners: HashMap<DocumentNo, SessionNo> =
             list.iter().map(|(_, c)| (c.document, c.session)).collect();
         let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
         let (matcher, mut passing) = (&asked.question.matcher, HashSet::new());
-        documents(self.index(), &numbers, &mut |document, spoken| {
-            let session = owners.get(&document).and_then(|no| sessions.get(no));
-            let agent = session.and_then(|session| session.agent.as_deref());
+        self.place.index().read(&numbers, &mut |document, spoken| {
+            let agent = owners.get(&document).and_then(|no| agents.get(no));
+            let agent = agent.and_then(Option::as_deref);
             if asked.filter.lets_spoken(agent, spoken)
                 && matcher.looks_into(spoken)
                 && matcher.lets(spoken)
@@ -242,30 +167,15 @@ impl<'c> Place<'_, 'c> {
     }
 }
 
-impl<'c> Session<'c> {
-    fn of(entry: &'c Entry) -> Self {
-        Self {
-            id: Cow::Borrowed(&entry.header.id),
-            updated: entry.header.updated,
-            entry: Some(entry),
-            agent: entry.header.agent.clone(),
-        }
-    }
-}
-
 impl<'c> From<Near<'c>> for Found<'c> {
     fn from(near: Near<'c>) -> Self {
-        let inside = super::InSession::near(near.session, near.document);
-        let at = match near.entry {
-            Some(entry) => super::At::Indexed(entry, inside),
-            None => super::At::Ledger(inside),
-        };
         Self {
             id: near.id,
             updated: near.updated,
-            evidence: super::Evidence::NONE,
+            entry: near.entry,
+            evidence: Evidence::NONE,
             score: 0,
-            at,
+            at: At::Index(near.place, InSession::near(near.session, near.document)),
         }
     }
 }

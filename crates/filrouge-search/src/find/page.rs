@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use filrouge_sources::library::LibraryError;
 use filrouge_sources::library::list::Row;
-use filrouge_sources::library::{Catalog, LibraryError};
 use filrouge_sources::{Header, by_two};
 use filrouge_types::{ErrorCode, Failure};
 
+use super::asked::Asked;
 use super::cursor::Cursor;
+use super::found::{At, Everything, Found, Told};
 use super::inside::whole;
 use super::ledger::{Headers, unanswered};
-use super::show::{By, EXCERPTS, EXCERPTS_MAX, Shown};
-use super::{Asked, At, Everything, Found, Searcher, Told};
+use super::place::Places;
+use super::show::{By, EXCERPTS, EXCERPTS_MAX, Shown, show};
 use crate::answer::{Hit, Results};
 use crate::ask::Ask;
 use crate::filter::Filter;
@@ -72,27 +74,6 @@ impl Totals {
     }
 }
 
-impl Found<'_> {
-    /// How likely the session holds it, and in how many messages about.
-    fn estimated(&self) -> (f64, f64) {
-        match &self.at {
-            #[allow(clippy::cast_precision_loss)]
-            At::Scanned(_) => (1.0, self.evidence.matches as f64),
-            At::Indexed(_, inside) | At::Ledger(inside) => (inside.likely, inside.about),
-        }
-    }
-
-    /// Whether the session is shown without another look.
-    fn is_sure(&self) -> bool {
-        match &self.at {
-            At::Scanned(_) => true,
-            At::Indexed(_, inside) | At::Ledger(inside) => {
-                inside.holds() || !inside.near.is_empty()
-            }
-        }
-    }
-}
-
 impl<'a> Page<'a> {
     pub(super) fn of(
         ask: &Ask,
@@ -116,9 +97,8 @@ impl<'a> Page<'a> {
 
     pub(super) fn results(
         &self,
-        searcher: &Searcher,
+        places: &Places<'_>,
         asked: &Asked<'_>,
-        catalog: &Catalog,
         all: Everything<'_>,
     ) -> Result<Results, LibraryError> {
         let Everything {
@@ -137,7 +117,7 @@ impl<'a> Page<'a> {
         while sessions.len() < self.limit && !rest.is_empty() {
             let wanted = least.max(self.limit - sessions.len());
             let (ahead, behind) = rest.split_at(wanted.min(rest.len()));
-            for (found, hit) in self.hits(searcher, asked, ahead, &mut told)? {
+            for (found, hit) in self.hits(places, asked, ahead, &mut told)? {
                 totals.know(found, hit.as_ref().map(|(hit, _)| hit));
                 let Some((hit, end)) = hit else { continue };
                 if sessions.len() == self.limit {
@@ -155,13 +135,15 @@ impl<'a> Page<'a> {
             let unsure = rest.iter().take_while(|found| !found.is_sure());
             let (ahead, behind) = rest.split_at(unsure.take(least).count());
             more = ahead.is_empty();
-            for (found, hit) in self.hits(searcher, asked, ahead, &mut told)? {
+            for (found, hit) in self.hits(places, asked, ahead, &mut told)? {
                 more |= hit.is_some();
                 totals.know(found, hit.as_ref().map(|(hit, _)| hit));
             }
             (rest, least) = (behind, AHEAD.1.min(2 * least));
         }
-        searcher.place(&mut sessions)?;
+        if let Some(ledger) = places.ledger {
+            ledger.place(&mut sessions).map_err(unanswered)?;
+        }
         Ok(Results {
             total_sessions: whole(totals.sessions).max(sessions.len()),
             total_matches: whole(totals.matches),
@@ -169,7 +151,7 @@ impl<'a> Page<'a> {
             sessions,
             as_of: told.as_of,
             next_cursor: next.filter(|_| more).map(|c| c.write(asked.ask)),
-            notices: notices(searcher, asked, catalog, told.notices),
+            notices: notices(places, asked, told.notices),
         })
     }
 
@@ -189,29 +171,29 @@ impl<'a> Page<'a> {
     /// one that does not hold what is looked for after all, or has gone.
     fn hits<'f, 'c>(
         &self,
-        searcher: &Searcher,
+        places: &Places<'_>,
         asked: &Asked<'_>,
         ahead: &[&'f Found<'c>],
         told: &mut Told,
     ) -> Result<Hits<'f, 'c>, LibraryError> {
         let looked = by_two(ahead, SESSIONS_PER_THREAD, |found| {
-            self.look(searcher, asked, found)
+            self.look(places, asked, found)
         });
         let mut seen = Vec::with_capacity(ahead.len());
         for (found, looked) in ahead.iter().zip(looked) {
             let (shown, by) = looked?;
-            if let By::Source(Some(why)) = &by {
+            if let By::Source(why) = &by {
                 told.unanswered(why);
             }
-            let is_there = shown.seen > 0 || matches!(found.at, At::Scanned(_));
+            let is_there = shown.seen > 0 || matches!(found.at, At::Source);
             seen.push((*found, is_there.then_some((shown, by))));
         }
         let there = seen.iter().filter(|(_, seen)| seen.is_some());
-        let mut headers = searcher.headers(there.map(|(found, _)| *found));
+        let mut headers = headers(places, there.map(|(found, _)| *found));
         let hit = |(found, seen): (&'f Found<'c>, Option<(Shown, By)>)| {
             let hit = match seen {
                 Some((shown, by)) => {
-                    let header = Searcher::header(found, &mut headers)?;
+                    let header = header(found, &mut headers)?;
                     header.map(|header| Self::hit(asked, found, &header, shown, &by))
                 }
                 None => None,
@@ -224,7 +206,7 @@ impl<'a> Page<'a> {
     /// What a session has to show.
     fn look(
         &self,
-        searcher: &Searcher,
+        places: &Places<'_>,
         asked: &Asked<'_>,
         found: &Found<'_>,
     ) -> Result<(Shown, By), LibraryError> {
@@ -233,7 +215,7 @@ impl<'a> Page<'a> {
         }
         let here = self.cursor.filter(|c| *c.id == *found.id);
         let mut shown = Shown::behind(here.map_or(0, |c| c.shown), self.excerpts);
-        let by = searcher.show(asked, found, &mut shown)?;
+        let by = show(places, asked, found, &mut shown)?;
         Ok((shown, by))
     }
 
@@ -260,53 +242,33 @@ impl<'a> Page<'a> {
     }
 }
 
-impl Searcher {
-    /// The headers of those of the ledger, read together.
-    fn headers<'f, 'c: 'f>(&self, found: impl Iterator<Item = &'f Found<'c>>) -> Headers {
-        let own = found.filter(|one| matches!(one.at, At::Ledger(_)));
-        let ids: Vec<&str> = own.map(|one| &*one.id).collect();
-        match &self.ledger {
-            Some(ledger) if !ids.is_empty() => ledger.headers(&ids),
-            _ => Headers::new(),
-        }
-    }
-
-    /// The header of a session that was found; `None` when it has gone, or is not the caller's to see.
-    fn header(
-        found: &Found<'_>,
-        headers: &mut Headers,
-    ) -> Result<Option<Arc<Header>>, LibraryError> {
-        match &found.at {
-            At::Scanned(entry) | At::Indexed(entry, _) => Ok(Some(entry.header.clone())),
-            At::Ledger(_) => {
-                let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
-                let header = headers.remove(&*found.id).unwrap_or_else(unread);
-                Ok(header.map_err(unanswered)?.map(Arc::new))
-            }
-        }
-    }
-
-    /// Names the items of the ledger.
-    fn place(&self, sessions: &mut [Hit]) -> Result<(), LibraryError> {
-        match &self.ledger {
-            Some(ledger) => ledger.place(sessions).map_err(unanswered),
-            None => Ok(()),
-        }
+/// The headers of those of the ledger, read together.
+fn headers<'f, 'c: 'f>(places: &Places<'_>, found: impl Iterator<Item = &'f Found<'c>>) -> Headers {
+    let own = found.filter(|one| one.entry.is_none());
+    let ids: Vec<Box<str>> = own.map(|one| (&*one.id).into()).collect();
+    match places.ledger {
+        Some(ledger) if !ids.is_empty() => ledger.headers(ids),
+        _ => Headers::new(),
     }
 }
 
+/// The header of a session that was found; `None` when it has gone, or is not the caller's to see.
+fn header(found: &Found<'_>, headers: &mut Headers) -> Result<Option<Arc<Header>>, LibraryError> {
+    if let Some(entry) = found.entry {
+        return Ok(Some(entry.header.clone()));
+    }
+    let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
+    let header = headers.remove(&*found.id).unwrap_or_else(unread);
+    Ok(header.map_err(unanswered)?.map(Arc::new))
+}
+
 /// What was left out, and how the query was understood.
-fn notices(
-    searcher: &Searcher,
-    asked: &Asked<'_>,
-    catalog: &Catalog,
-    found: Vec<String>,
-) -> Vec<String> {
-    let mut notices = filrouge_sources::library::notices::of_catalog(catalog);
+fn notices(places: &Places<'_>, asked: &Asked<'_>, found: Vec<String>) -> Vec<String> {
+    let mut notices = filrouge_sources::library::notices::of_catalog(places.catalog);
     notices.extend(found);
     notices.extend(asked.question.notices());
     // What does not answer may be there.
-    let is_there = |id| searcher.has(catalog, id).unwrap_or(true);
+    let is_there = |id| places.has(id).unwrap_or(true);
     if asked.filter.sessions(true).any(|id| !is_there(id)) {
         let text = if asked.ask.exclude_session.is_some() {
             "excludeSession"

@@ -5,12 +5,14 @@ use filrouge_store::text_index::{DocumentNo, Reach, TextIndex};
 use filrouge_types::Failure;
 
 use super::answered::{Question, answer_to};
-use super::bodies::documents;
+use super::asked::Asked;
+use super::found::{At, Found};
+use super::inside::InSession;
 use super::ledger::unanswered;
-use super::{Asked, At, Found, InSession, Searcher};
+use super::place::{Place, Places};
+use super::texts::{Texts, Whole};
 use crate::answer::Excerpt;
 use crate::excerpt::Cutter;
-use crate::feed::reach;
 use crate::spoken::Spoken;
 
 /// How many excerpts of a session are shown when no number is given, and at most.
@@ -67,72 +69,54 @@ pub(super) enum By {
     Words,
     /// It means the like.
     Meaning,
-    /// Its source was looked through, since its index is not there any more, or fails.
-    Source(Option<Failure>),
+    /// It was read from its source, since its index does not answer.
+    Source(Failure),
 }
 
 /// An index with whose documents are asked.
 type Within<'i> = (&'i dyn TextIndex, &'i Reach);
-/// The id of a session, and the agent of its messages that name none.
-type Of<'s> = (&'s str, Option<&'s str>);
 
-impl Searcher {
-    /// Shows what was found in a session; whether by its words, not by its meaning alone.
-    pub(super) fn show(
-        &self,
-        asked: &Asked<'_>,
-        found: &Found<'_>,
-        shown: &mut Shown,
-    ) -> Result<By, LibraryError> {
-        match &found.at {
-            At::Scanned(entry) => {
-                self.scanned(asked, entry, shown);
-                Ok(By::Words)
+/// Shows what was found in a session; whether by its words, not by its meaning alone.
+pub(super) fn show(
+    places: &Places<'_>,
+    asked: &Asked<'_>,
+    found: &Found<'_>,
+    shown: &mut Shown,
+) -> Result<By, LibraryError> {
+    let place = match &found.at {
+        At::Index(at, inside) => places.indexed.get(*at).map(|place| (place, inside)),
+        At::Source => None,
+    };
+    let Some((place, inside)) = place else {
+        if let Some(entry) = found.entry {
+            read_whole(places, asked, entry, shown);
+        }
+        return Ok(By::Words);
+    };
+    match (indexed(place, asked, &found.id, inside, shown), found.entry) {
+        (Ok(by), _) => Ok(by),
+        (Err(why), None) => Err(unanswered(why)),
+        (Err(why), Some(entry)) => {
+            *shown = Shown::behind(shown.skip, shown.most);
+            // Its source still does, but for what only an index finds.
+            if inside.may_hold() {
+                read_whole(places, asked, entry, shown);
             }
-            At::Indexed(entry, inside) => {
-                let index = self.index(entry.source);
-                let shows = index.ok_or(None).and_then(|index| {
-                    let within = (&**index.index(), &reach());
-                    let of = (&*found.id, entry.header.agent.as_deref());
-                    indexed(within, asked, of, inside, shown).map_err(Some)
-                });
-                Ok(shows.unwrap_or_else(|why| {
-                    *shown = Shown::behind(shown.skip, shown.most);
-                    // Its source still does, but for what only an index finds.
-                    if inside.may_hold() {
-                        self.scanned(asked, entry, shown);
-                    }
-                    By::Source(why)
-                }))
-            }
-            At::Ledger(inside) => {
-                let Some(ledger) = &self.ledger else {
-                    return Ok(By::Words);
-                };
-                let agent = ledger.agent(asked, &found.id).map_err(unanswered)?;
-                let within = (ledger.index(), &ledger.reach());
-                let of = (&*found.id, agent.as_deref());
-                indexed(within, asked, of, inside, shown).map_err(unanswered)
-            }
+            Ok(By::Source(why))
         }
     }
+}
 
-    /// Excerpts of a session that is looked through in its source. One that has gone since has none.
-    fn scanned(&self, asked: &Asked<'_>, entry: &Entry, shown: &mut Shown) {
-        let (header, cutter) = (&entry.header, cutter(asked));
-        let search = asked.scan(&self.library);
-        if search.title_matches(header)
-            && let Some(title) = Spoken::of_title(header)
-        {
-            shown.take(|| cutter.of(&header.id, &title));
-        }
-        if let Ok(conversation) = self.library.conversation(entry) {
-            for message in search.messages(header, &conversation) {
-                if shown.take(|| cutter.of(&header.id, &message)) {
-                    break;
-                }
-            }
-        }
+/// Excerpts of a session that is read from its source. One that has gone since has none.
+fn read_whole(places: &Places<'_>, asked: &Asked<'_>, entry: &Entry, shown: &mut Shown) {
+    let (header, cutter) = (&entry.header, cutter(asked));
+    if let Ok(conversation) = places.library.conversation(entry) {
+        let whole = Whole::of(header, &conversation, asked.looks_at_titles());
+        // It is in memory: nothing fails.
+        let _ = whole.read(&whole.candidates(), &mut |_, spoken| {
+            let holds = asked.holds(header.agent.as_deref(), spoken);
+            !(holds && shown.take(|| cutter.of(&header.id, spoken)))
+        });
     }
 }
 
@@ -145,27 +129,28 @@ fn cutter<'a>(asked: &'a Asked<'_>) -> Cutter<'a> {
 
 /// Excerpts of the documents of an index that hold it; where there are none, those that mean the like.
 fn indexed(
-    within: Within<'_>,
+    place: &Place<'_>,
     asked: &Asked<'_>,
-    of: Of<'_>,
+    id: &str,
     inside: &InSession,
     shown: &mut Shown,
 ) -> Result<By, Failure> {
-    let cutter = cutter(asked);
+    let (cutter, index) = (cutter(asked), place.index());
+    let agent = place.agent(asked, inside.session);
     let all: Vec<(DocumentNo, bool)> = inside.documents().collect();
     let numbers: Vec<DocumentNo> = all.iter().map(|(document, _)| *document).collect();
     let mut all = all.into_iter();
-    documents(within.0, &numbers, &mut |document, spoken| {
+    index.read(&numbers, &mut |document, spoken| {
         let sure = all.find(|(no, _)| *no == document);
         let sure = sure.is_some_and(|(_, sure)| sure);
-        let holds = || asked.holds(of.1, spoken);
-        let full = (sure || holds()) && shown.take(|| cutter.of(of.0, spoken));
+        let holds = || asked.holds(agent.as_deref(), spoken);
+        let full = (sure || holds()) && shown.take(|| cutter.of(id, spoken));
         !full && !(asked.stopped)()
     })?;
     if shown.seen > 0 || inside.near.is_empty() {
         return Ok(By::Words);
     }
-    near(within, asked, of.0, inside, shown)?;
+    near((index, &place.reach), asked, id, inside, shown)?;
     Ok(By::Meaning)
 }
 
@@ -178,7 +163,7 @@ fn near(
     shown: &mut Shown,
 ) -> Result<(), Failure> {
     let (cutter, mut found) = (cutter(asked), Vec::with_capacity(inside.near.len()));
-    documents(within.0, &inside.near, &mut |document, spoken| {
+    within.0.read(&inside.near, &mut |document, spoken| {
         let question = Question {
             session: inside.session,
             document,

@@ -7,7 +7,7 @@ use filrouge_engine::Standing;
 use filrouge_sources::ledger::{header, units};
 use filrouge_sources::{Header, Message};
 use filrouge_store::text_index::{
-    Gone, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, TITLE,
+    Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, TITLE,
 };
 use filrouge_types::TenantId;
 
@@ -17,25 +17,22 @@ use crate::spoken::Spoken;
 /// The unit of a session's title.
 pub const TITLE_UNIT: u64 = u64::MAX >> 1;
 
-/// Of a stamp's second number: units of the session cannot be read apart.
+/// Of a stamp's second number: units of the session cannot be read apart, or their messages may have the same ids.
 pub(super) const ENTANGLED: u64 = 1;
-/// Ids of other programs are in it.
-pub(super) const FOREIGN: u64 = 2;
 /// It could not be read.
 pub(super) const UNREADABLE: u64 = 4;
 
 /// What has become of a session, as an index is told.
 pub(super) struct Made {
     pub(super) update: SessionUpdate,
-    /// Whether it holds only if nothing else of the session does: not so for a part of one.
-    pub(super) entangled: bool,
-    /// Whether ids may be those of messages in other units.
-    pub(super) foreign: bool,
-    /// The units that were read.
-    pub(super) units: BTreeSet<u64>,
 }
 
 impl Made {
+    /// Whether a part of the session cannot be read by itself.
+    pub(super) const fn is_entangled(&self) -> bool {
+        self.update.entry.stamp[1] & ENTANGLED != 0
+    }
+
     /// About how many bytes an index takes in.
     pub(super) fn weight(&self) -> usize {
         let of = |d: &NewDocument| d.body.len() + d.folded.len() + 64;
@@ -51,9 +48,8 @@ impl Made {
     }
 }
 
-/// The change that a reading makes; of a whole session all its documents are put anew, else those of the units read and the
-/// title.
-pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool, known: u64) -> Made {
+/// The change that a reading makes: all documents of a whole session, else those of the units read and the title.
+pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> Made {
     let session = &standing.conversation.session;
     let header = header(session);
     let units = units(&standing.conversation);
@@ -69,14 +65,11 @@ pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool, known: u
         .map(|(unit, _)| *unit)
         .chain(turns.map(|(turn, _)| turn.ordinal))
         .collect();
-    let gone = match whole {
-        true => Gone::All,
-        false => Gone::Units(read.iter().copied().chain([TITLE_UNIT]).collect()),
+    let coverage = match whole {
+        true => Coverage::Whole,
+        false => Coverage::Units(read.into_iter().chain([TITLE_UNIT]).collect()),
     };
-    let mut flags = u64::from(units.entangled) * ENTANGLED + u64::from(units.foreign) * FOREIGN;
-    if !whole {
-        flags |= known;
-    }
+    let flags = u64::from(units.entangled || units.foreign) * ENTANGLED;
     Made {
         update: SessionUpdate {
             shard: shard_of(tenant, standing.owner),
@@ -86,12 +79,9 @@ pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool, known: u
                 updated: header.updated,
                 project: header.project_id,
             },
-            gone,
+            coverage,
             documents,
         },
-        entangled: units.entangled,
-        foreign: flags & FOREIGN != 0,
-        units: read,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use filrouge_engine::{Engine, Touched, Touches};
 use filrouge_store::ledger::Position;
-use filrouge_store::text_index::{IndexedSession, Seen, TextIndex};
+use filrouge_store::text_index::{IndexedSession, Key, Known, Seen, TextIndex, Which};
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::{Mutex, watch};
 
@@ -169,7 +169,7 @@ impl LedgerFeed {
     async fn progress(&self, done: bool) -> Result<Progress, Failure> {
         let waiting = match done {
             true => Vec::new(),
-            false => self.indexed(|index| index.unread(1)).await?,
+            false => self.unread(1).await?.sessions.to_vec(),
         };
         let state = self.state.lock().await;
         let newest = self.engine.ledger().position().commit_no.max(state.newest);
@@ -201,7 +201,7 @@ impl LedgerFeed {
 
     async fn next(&self, state: &mut State, effort: Effort) -> Result<Step, Failure> {
         self.engine.index_feed.forget_owed().await?;
-        let seen = self.indexed(|index| index.seen()).await?;
+        let Known { seen, sessions } = self.unread(FORGOTTEN).await?;
         let store = self.engine.ledger().store_id();
         let Some(after) = position::decode(seen.position.as_deref(), store) else {
             return self.begin_anew(state).await;
@@ -230,7 +230,9 @@ impl LedgerFeed {
         if upto == after {
             let newest = page.touches.newest;
             state.page = None;
-            return self.read_forgotten(&seen, after, newest, effort).await;
+            return self
+                .read_forgotten(&seen, &sessions, (after, newest), effort)
+                .await;
         }
         let sessions = page.touches.sessions.get(page.next..).unwrap_or_default();
         let taken = self.feed(&seen, sessions, (after, upto), effort).await?;
@@ -265,15 +267,14 @@ impl LedgerFeed {
     async fn read_forgotten(
         &self,
         seen: &Seen,
-        at: Position,
-        newest: u64,
+        found: &[IndexedSession],
+        (at, newest): (Position, u64),
         effort: Effort,
     ) -> Result<Step, Failure> {
-        let found = self.indexed(|index| index.unread(FORGOTTEN)).await?;
-        let sessions: Vec<Touched> = found
-            .into_iter()
-            .filter_map(|session| forgotten(&session, newest))
-            .collect();
+        let again = found
+            .iter()
+            .filter_map(|session| forgotten(session, newest));
+        let sessions: Vec<Touched> = again.collect();
         if sessions.is_empty() {
             return Ok(Step::Done);
         }
@@ -337,7 +338,7 @@ impl LedgerFeed {
         }
         let position = position::encode(position, self.engine.ledger().store_id());
         let (seen, updates, documents) = (seen.clone(), batch.updates, batch.documents);
-        let ask = move |index: &dyn TextIndex| index.apply_if(&seen, &updates, Some(&position));
+        let ask = move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
         let put = self.indexed(ask).await?;
         if put {
             count(&self.counters.documents, documents);
@@ -348,16 +349,19 @@ impl LedgerFeed {
     /// What the index knows of these sessions.
     async fn known(&self, sessions: &[Touched]) -> Result<HashMap<Key, IndexedSession>, Failure> {
         let keys: Vec<Key> = sessions.iter().map(key_of).collect();
-        let ask = move |index: &dyn TextIndex| {
-            let mut known = HashMap::with_capacity(keys.len());
-            for (realm, key) in keys {
-                if let Some(session) = index.session(&realm, &key)? {
-                    known.insert((realm, key), session);
-                }
-            }
-            Ok(known)
-        };
-        self.indexed(ask).await
+        let ask = move |index: &dyn TextIndex| index.known(Which::Named(&keys));
+        let known = self.indexed(ask).await?.sessions;
+        let known = known.iter().map(|session| {
+            let key = (session.shard.realm.clone(), session.entry.key.clone());
+            (key, session.clone())
+        });
+        Ok(known.collect())
+    }
+
+    /// How the index is, with at most so many sessions that were forgotten.
+    pub(super) async fn unread(&self, limit: usize) -> Result<Known, Failure> {
+        self.indexed(move |index| index.known(Which::Unread(limit)))
+            .await
     }
 
     /// Forgets sessions that a process without the index has erased; whether there were any.
@@ -386,9 +390,6 @@ impl LedgerFeed {
         self.indexed(forget).await.map(drop)
     }
 }
-
-/// A session as an index knows it: its realm and key.
-pub(super) type Key = (Box<[u8]>, Box<str>);
 
 pub(super) fn key_of(touched: &Touched) -> Key {
     (realm_of(&touched.tenant), touched.session.as_str().into())

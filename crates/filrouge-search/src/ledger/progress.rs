@@ -25,9 +25,9 @@ impl LedgerFeed {
     /// # Errors
     /// The ledger's and the index's.
     pub async fn stands(&self) -> Result<Progress, Failure> {
-        let (seen, now) = (self.indexed(|index| index.seen()).await?, self.clock.now());
+        let (known, now) = (self.unread(1).await?, self.clock.now());
         let ledger = self.engine.ledger();
-        let touches = match position::decode(seen.position.as_deref(), ledger.store_id()) {
+        let touches = match position::decode(known.seen.position.as_deref(), ledger.store_id()) {
             Some(after) => {
                 let touches = self.engine.index_feed.touched_behind(after, 1).await?;
                 touches.map(|touches| (touches.newest - after.commit_no, touches.since))
@@ -41,7 +41,7 @@ impl LedgerFeed {
         };
         // One that has to be built anew knows nothing.
         let behind = touches.map_or(ledger.position().commit_no, |(behind, _)| behind);
-        let forgotten = !self.indexed(|index| index.unread(1)).await?.is_empty();
+        let forgotten = !known.sessions.is_empty();
         Ok(Progress {
             behind,
             as_of,

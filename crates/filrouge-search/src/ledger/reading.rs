@@ -1,12 +1,14 @@
 //! What has become of one session: the turns that were touched are read, or all of it.
 
 use filrouge_engine::{Extent, Standing, Touched};
-use filrouge_store::text_index::{Gone, IndexUpdate, IndexedSession, SessionEntry, SessionUpdate};
+use filrouge_store::text_index::{
+    Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate,
+};
 use filrouge_types::{Channel, ErrorCode, Failure};
 
 use super::counts::count;
-use super::documents::{ENTANGLED, FOREIGN, Made, UNREADABLE, made};
-use super::feed::{Key, LedgerFeed, aside, key_of};
+use super::documents::{ENTANGLED, Made, UNREADABLE, made};
+use super::feed::{LedgerFeed, aside, key_of};
 
 /// What a session has come to.
 pub(super) enum Reading {
@@ -59,10 +61,7 @@ impl LedgerFeed {
         match read {
             Ok(Some(Read::Made(made))) => Ok(Reading::Changed(made)),
             Ok(Some(Read::Untold)) => Ok(Reading::Untold),
-            Ok(None) => {
-                let (realm, key) = key_of(touched);
-                Ok(Reading::Gone(IndexUpdate::Gone(realm, key)))
-            }
+            Ok(None) => Ok(Reading::Gone(IndexUpdate::Gone(key_of(touched)))),
             Err(failure) if is_its_own(&failure) => Ok(self.unreadable(touched, known, &failure)),
             Err(failure) => Err(failure),
         }
@@ -88,13 +87,8 @@ impl LedgerFeed {
         if redacts(touched, &standing) {
             return Ok(Some(Read::Untold));
         }
-        let mut made = self
-            .made(touched, standing, false, stamp[1] & FOREIGN)
-            .await?;
-        if made.entangled || made.update.shard != known.shard {
-            return Ok(None);
-        }
-        if made.foreign && self.collides(known, &made).await? {
+        let mut made = self.made(touched, standing, false).await?;
+        if made.is_entangled() || made.update.shard != known.shard {
             return Ok(None);
         }
         // Later commits may have touched other turns.
@@ -114,7 +108,7 @@ impl LedgerFeed {
         if stamp[0] != 0 && redacts(touched, &standing) {
             return Ok(Some(Read::Untold));
         }
-        let made = self.made(touched, standing, true, 0).await?;
+        let made = self.made(touched, standing, true).await?;
         Ok(Some(Read::Made(made)))
     }
 
@@ -136,20 +130,9 @@ impl LedgerFeed {
         touched: &Touched,
         standing: Standing,
         whole: bool,
-        flags: u64,
     ) -> Result<Box<Made>, Failure> {
         let tenant = touched.tenant.clone();
-        aside(move || Box::new(made(&tenant, &standing, whole, flags))).await
-    }
-
-    /// Whether a message of another unit has the id of one of these.
-    async fn collides(&self, known: &IndexedSession, made: &Made) -> Result<bool, Failure> {
-        let number = known.no;
-        let there = self.indexed(move |index| index.documents(number)).await?;
-        let elsewhere = there.iter().filter(|d| !made.units.contains(&d.unit));
-        let elsewhere: std::collections::HashSet<&str> = elsewhere.map(|d| &*d.key).collect();
-        let mut new = made.update.documents.iter();
-        Ok(new.any(|d| !d.key.is_empty() && elsewhere.contains(&*d.key)))
+        aside(move || Box::new(made(&tenant, &standing, whole))).await
     }
 
     /// A session that cannot be read costs itself: nothing of it is in the index until it changes.
@@ -171,7 +154,7 @@ impl LedgerFeed {
                 stamp: [touched.newest, UNREADABLE],
                 ..known.entry.clone()
             },
-            gone: Gone::All,
+            coverage: Coverage::Whole,
             documents: Vec::new(),
         }))
     }

@@ -6,8 +6,8 @@ use filrouge_sources::Role;
 use filrouge_types::Timestamp;
 
 use super::*;
-use crate::ask::Zone;
 use crate::condition::{Speaker, What};
+use crate::dates::Zone;
 
 /// Saturday, 21 November 2026.
 fn here() -> Here {

@@ -77,16 +77,10 @@ impl Kept {
     }
 
     fn searcher(&self) -> Searcher {
-        let searcher = self
-            .scanning()
+        self.scanning()
             .with_indexes(self.indexes())
             .believing_for(Duration::ZERO)
-            .looking_through(self.most);
-        // It finds the same.
-        match self.most % 2 {
-            0 => searcher.looking_ahead(),
-            _ => searcher,
-        }
+            .looking_through(self.most)
     }
 
     /// Brings the index into one of its states; what is there then.

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use filrouge_search::Spoken;
 use filrouge_search::feed::{Known, SourceIndex, file_name, reach};
 use filrouge_sources::{Source, claude_code, codex, opencode};
+use filrouge_store::contract::text_index::Asking as _;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{CandidateQuery, TextIndex};
 
@@ -111,8 +112,7 @@ fn held(index: &dyn TextIndex, known: &Known) -> Bodies {
             kinds: u32::MAX,
             since: None,
             until: None,
-            terms: &[],
-            any: false,
+            wanted: filrouge_store::text_index::Wanted::All(&[]),
         };
         let found = index.candidates(&query).unwrap();
         let numbers: Vec<_> = found.iter().map(|one| one.document).collect();

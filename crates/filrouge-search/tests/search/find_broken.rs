@@ -9,8 +9,8 @@ use filrouge_sources::library::made::{self, Made};
 use filrouge_sources::{Library, Role, Source};
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, KnownDocument,
-    Reach, Seen, SessionNo, TextIndex,
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex,
+    Wanted, Which,
 };
 use filrouge_types::{ErrorCode, Failure};
 
@@ -47,57 +47,33 @@ impl Broken {
 }
 
 impl TextIndex for Broken {
-    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
-        self.works("position")?.position()
+    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
+        self.works("known")?.known(which)
     }
 
-    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
-        self.works("session")?.session(realm, key)
-    }
-
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
-        self.works("sessions")?.sessions(reach)
-    }
-
-    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
-        self.works("sessions_by_no")?.sessions_by_no(numbers)
-    }
-
-    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
-        self.works("documents")?.documents(session)
-    }
-
-    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
-        self.works("apply")?.apply(updates, position)
-    }
-
-    fn seen(&self) -> Result<Seen, Failure> {
-        self.works("seen")?.seen()
-    }
-
-    fn apply_if(
+    fn change(
         &self,
-        seen: &Seen,
+        expected: Option<&Seen>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        self.works("apply_if")?.apply_if(seen, updates, position)
-    }
-
-    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        self.works("unread")?.unread(limit)
+        self.works("change")?.change(expected, updates, position)
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
         self.works("forget")?.forget(realm, key)
     }
 
-    fn tidy(&self) -> Result<bool, Failure> {
-        self.works("tidy")?.tidy()
+    fn clear(&self) -> Result<(), Failure> {
+        self.works("clear")?.clear()
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        self.works("candidates")?.candidates(query)
+        let call = match query.wanted {
+            Wanted::Nearest(..) => "nearest",
+            _ => "candidates",
+        };
+        self.works(call)?.candidates(query)
     }
 
     fn bodies(
@@ -112,37 +88,8 @@ impl TextIndex for Broken {
         inner.bodies(documents, each)
     }
 
-    fn without_vector(
-        &self,
-        embedder: &str,
-        kinds: u32,
-        limit: usize,
-    ) -> Result<Vec<DocumentNo>, Failure> {
-        self.works("without_vector")?
-            .without_vector(embedder, kinds, limit)
-    }
-
-    fn put_vectors(&self, embedder: &str, all: &[(DocumentNo, Vec<i8>)]) -> Result<(), Failure> {
-        self.works("put_vectors")?.put_vectors(embedder, all)
-    }
-
-    fn nearest(
-        &self,
-        embedder: &str,
-        vector: &[i8],
-        query: &CandidateQuery<'_>,
-        limit: usize,
-    ) -> Result<Vec<(Candidate, i32)>, Failure> {
-        self.works("nearest")?
-            .nearest(embedder, vector, query, limit)
-    }
-
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
-        self.works("keep_vectors_of")?.keep_vectors_of(embedder)
-    }
-
-    fn clear(&self) -> Result<(), Failure> {
-        self.works("clear")?.clear()
+    fn tidy(&self) -> Result<bool, Failure> {
+        self.works("tidy")?.tidy()
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {
@@ -187,7 +134,7 @@ fn find_without_the_index_of_a_source() {
     assert_eq!(right.len(), 4);
     for fails in [
         &["all"][..],
-        &["sessions"],
+        &["known"],
         &["candidates"],
         &["bodies"],
         &["garbled"],
@@ -204,7 +151,7 @@ fn find_without_the_index_of_a_source() {
         assert!(found(&searcher, Mode::Words).1.as_of.is_some());
         broken.fail(fails);
         let knows = index.known(std::time::Duration::ZERO).failed.is_none();
-        assert_eq!(knows, fails != ["all"] && fails != ["sessions"]);
+        assert_eq!(knows, fails != ["all"] && fails != ["known"]);
         for mode in [Mode::Words, Mode::Both] {
             let (hits, results) = found(&searcher, mode);
             let sorted = |mut hits: Vec<_>| {

@@ -7,7 +7,7 @@ use filrouge_search::{Ask, Mode};
 use filrouge_sources::Role;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Gone, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard, TextIndex,
+    Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard, TextIndex,
 };
 
 use super::find_meaning::{ask, similar, text, world};
@@ -124,10 +124,12 @@ fn find_by_meaning_without_giving_credentials_away() {
             updated: 0,
             project: None,
         },
-        gone: Gone::All,
+        coverage: Coverage::Whole,
         documents: vec![document],
     };
-    index.apply(&[IndexUpdate::Session(update)], None).unwrap();
+    index
+        .change(None, &[IndexUpdate::Session(update)], None)
+        .unwrap();
     assert_eq!(fill(&index, &*listening, 10), Ok(1));
     let world = world(vec![("s", vec![text("a", Role::User, "pears")])]);
     let searcher = world.searcher.clone();

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use filrouge_store::text_index::{IndexUpdate, SessionUpdate, Shard};
+use filrouge_store::text_index::{IndexUpdate, NewDocument, SessionUpdate, Shard};
 use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
 use super::bodies::Packer;
 use super::builder::Builder;
 use super::counts::{Counts, Given};
-use super::rows::{all, run, session_of, shard_of};
+use super::rows::{run, session_of, shard_of};
+use super::vectors;
 
 /// What comes at once for one shard and is more than this goes into postings at once.
 const BULK_DOCUMENTS: usize = 64;
@@ -21,6 +22,8 @@ pub(super) struct Change<'a> {
     pub(super) given: Given,
     shards: HashMap<Shard, i64>,
     counts: HashMap<i64, Counts>,
+    /// How many documents, and bytes of their texts, have come for each shard.
+    came: HashMap<i64, (usize, usize)>,
     /// Of the shards for which much comes at once.
     pub(super) bulk: HashMap<i64, Builder>,
     pub(super) embedders: Vec<i64>,
@@ -34,33 +37,27 @@ impl<'a> Change<'a> {
             given: Given::read(conn)?,
             shards: HashMap::new(),
             counts: HashMap::new(),
+            came: HashMap::new(),
             bulk: HashMap::new(),
-            embedders: all(conn, "SELECT id FROM embedder", [], |row| row.get(0))?,
+            embedders: vectors::embedders(conn)?,
             packer: Packer::default(),
         })
     }
 
     /// Makes these changes.
     pub(super) fn take(&mut self, updates: &[IndexUpdate]) -> Result<(), Failure> {
-        let mut sizes: HashMap<&Shard, (usize, usize)> = HashMap::new();
-        for update in updates {
-            if let IndexUpdate::Session(update) = update {
-                let (count, text) = sizes.entry(&update.shard).or_default();
-                *count += update.documents.len();
-                let folded = update.documents.iter().map(|d| d.folded.len());
-                *text += folded.sum::<usize>();
-            }
-        }
-        for (shard, (count, text)) in sizes {
-            if count > BULK_DOCUMENTS || text > BULK_TEXT {
-                let shard = self.shard(shard)?;
-                self.bulk.entry(shard).or_default();
-            }
-        }
         for update in updates {
             match update {
                 IndexUpdate::Session(update) => self.session(update)?,
-                IndexUpdate::Gone(realm, key) => self.session_gone(realm, key)?,
+                IndexUpdate::Gone((realm, key)) => self.session_gone(realm, key)?,
+                IndexUpdate::Vectors(embedder, all) => {
+                    vectors::put(self.conn, embedder, all)?;
+                    self.embedders = vectors::embedders(self.conn)?;
+                }
+                IndexUpdate::OnlyVectorsOf(embedder) => {
+                    vectors::keep_of(self.conn, embedder.as_deref())?;
+                    self.embedders = vectors::embedders(self.conn)?;
+                }
             }
         }
         Ok(())
@@ -97,27 +94,40 @@ impl<'a> Change<'a> {
 
     fn session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let shard = self.shard(&update.shard)?;
-        let session = match session_of(self.conn, &update.shard.realm, &update.entry.key)? {
+        let all = || update.difference(std::iter::empty()).1;
+        let (session, coming) = match session_of(self.conn, &update.shard.realm, &update.entry.key)?
+        {
             Some((session, was)) if was != shard => {
                 self.counts(was)?.sessions -= 1;
                 self.counts(shard)?.sessions += 1;
                 self.remove_all(was, session)?;
-                session
+                (session, all())
             }
-            Some((session, _)) => {
-                self.remove(shard, session, &update.gone)?;
-                session
-            }
+            Some((session, _)) => (session, self.make_room(shard, session, update)?),
             None => {
                 self.counts(shard)?.sessions += 1;
                 self.given.session += 1;
-                self.given.session
+                (self.given.session, all())
             }
         };
         self.counts(shard)?;
         self.enter(shard, session, update)?;
-        for document in &update.documents {
+        self.come(shard, &coming)?;
+        for document in coming {
             self.put(shard, session, document)?;
+        }
+        Ok(())
+    }
+
+    /// Once much has come for a shard, all of it goes into postings at once.
+    fn come(&mut self, shard: i64, coming: &[&NewDocument]) -> Result<(), Failure> {
+        let (count, text) = self.came.entry(shard).or_default();
+        *count += coming.len();
+        *text += coming.iter().map(|d| d.folded.len()).sum::<usize>();
+        let much = *count > BULK_DOCUMENTS || *text > BULK_TEXT;
+        if much && !self.bulk.contains_key(&shard) {
+            self.flush(shard)?;
+            self.bulk.insert(shard, Builder::default());
         }
         Ok(())
     }

@@ -7,7 +7,6 @@ use filrouge_types::Failure;
 use rusqlite::Connection;
 
 use super::files::Files;
-use super::junctions;
 use super::literal::{Literal, Postings};
 use super::postings;
 use super::segments::Segment;
@@ -36,14 +35,14 @@ impl Asked {
     pub(super) fn of(query: &CandidateQuery<'_>) -> Self {
         let term = |term: &Vec<String>| term.iter().map(|literal| Literal::of(literal)).collect();
         Self {
-            terms: query.terms.iter().map(term).collect(),
-            any: query.any,
+            terms: query.wanted.terms().iter().map(term).collect(),
+            any: query.wanted.is_any(),
         }
     }
 
     /// Whether everything that passes the rest is a candidate.
     pub(super) fn is_everything(&self) -> bool {
-        self.terms.is_empty()
+        self.terms.is_empty() && !self.any
     }
 
     /// The documents of a shard, in their order.
@@ -54,17 +53,15 @@ impl Asked {
         shard: i64,
     ) -> Result<Vec<Hit>, Failure> {
         let mut hits = self.posted(files, conn, shard)?;
-        let sql =
-            "SELECT document, words, junctions FROM pending WHERE shard = ?1 ORDER BY document";
+        let sql = "SELECT document, words FROM pending WHERE shard = ?1 ORDER BY document";
         let mut statement = conn.prepare_cached(sql).map_err(failure)?;
         let mut rows = statement.query([shard]).map_err(failure)?;
         let mut sorted = true;
         while let Some(row) = rows.next().map_err(failure)? {
-            let blob = |at| row.get_ref(at).and_then(|v| Ok(v.as_blob()?));
-            let words = blob(1).map_err(failure)?;
-            let joined = blob(2).map_err(failure)?;
+            let words = row.get_ref(1).and_then(|v| Ok(v.as_blob()?));
+            let words = words.map_err(failure)?;
             let document: i64 = row.get(0).map_err(failure)?;
-            if let Some(hit) = self.weigh(document.cast_unsigned(), words, joined) {
+            if let Some(hit) = self.weigh(document.cast_unsigned(), words) {
                 sorted &= hits.last().is_none_or(|last| last.document < hit.document);
                 hits.push(hit);
             }
@@ -75,18 +72,17 @@ impl Asked {
         Ok(hits)
     }
 
-    /// What a document with these words and junctions may meet, if that is enough.
-    fn weigh(&self, document: DocumentNo, words: &[u8], joined: &[u8]) -> Option<Hit> {
+    /// What a document with these words may meet, if that is enough.
+    fn weigh(&self, document: DocumentNo, words: &[u8]) -> Option<Hit> {
         let mut hit = Hit {
             document,
             met: 0,
             count: 0,
             whole: false,
         };
-        let joined = |junction: &u16| junctions::unpacked(joined).any(|own| own == *junction);
         let holds = |literal: &Literal| {
-            literal.listed.iter().all(|l| spellings::has(words, l))
-                && literal.junctions.iter().all(joined)
+            let mut listed = literal.listed.iter();
+            listed.all(|listed| spellings::has(words, listed))
         };
         for (at, term) in self.terms.iter().enumerate() {
             if term.iter().any(holds) {

@@ -20,7 +20,7 @@ use crate::error::{failure, malformed};
 /// its page.
 const BLOCK: usize = 3_900;
 /// A list of more bytes has a row of its own.
-const SHORT: usize = 64;
+const SHORT: usize = 250;
 
 /// A block as it is stored.
 pub(super) struct Block {

@@ -7,9 +7,8 @@ use filrouge_store::text_index::{Candidate, CandidateQuery, SessionNo};
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
-use super::answered::Answered;
 use super::ask::{Asked, Hit};
-use super::files::{Files, lock};
+use super::files::Files;
 use super::listed::{Within, document};
 
 /// So many documents are looked up one by one; more by the list of all.
@@ -47,26 +46,6 @@ pub(super) fn find(
     query: &CandidateQuery<'_>,
 ) -> Result<Vec<Candidate>, Failure> {
     let within = Within::find(conn, query.reach)?;
-    let known = lock(&files.answered)
-        .as_ref()
-        .and_then(|last| last.to(query, &within));
-    if let Some(known) = known {
-        let filter = Filter::of(query);
-        return Ok(known.iter().filter(|c| filter.takes(c)).copied().collect());
-    }
-    let found = look(files, conn, query, &within)?;
-    if let Some(answered) = Answered::of(query, &within, &found) {
-        *lock(&files.answered) = Some(answered);
-    }
-    Ok(found)
-}
-
-fn look(
-    files: &Files,
-    conn: &Connection,
-    query: &CandidateQuery<'_>,
-    within: &Within,
-) -> Result<Vec<Candidate>, Failure> {
     let asked = Asked::of(query);
     let filter = Filter::of(query);
     let few = query.sessions.filter(|sessions| sessions.len() <= SESSIONS);
@@ -100,7 +79,7 @@ fn look(
     };
     found.retain(|(_, candidate)| filter.takes(candidate));
     found.reverse();
-    if query.any {
+    if query.wanted.is_any() {
         found.sort_by_key(|(hit, _)| Reverse(hit.count));
     }
     let with_met = |(hit, candidate): (Hit, Candidate)| Candidate {

@@ -1,12 +1,11 @@
 //! Documents that come and go in a change.
 
-use filrouge_store::text_index::{Gone, NewDocument};
+use filrouge_store::text_index::{NewDocument, SessionUpdate};
 use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
 use super::apply::Change;
-use super::junctions;
-use super::rows::{all, one, run};
+use super::rows::{all, run};
 use super::spellings;
 
 /// Postings are written when their texts reach this.
@@ -26,26 +25,32 @@ fn going(row: &Row<'_>) -> rusqlite::Result<Going> {
 }
 
 impl Change<'_> {
-    pub(super) fn remove(&mut self, shard: i64, session: i64, gone: &Gone) -> Result<(), Failure> {
-        match gone {
-            Gone::All => return self.remove_all(shard, session).map(|_| ()),
-            Gone::Keys(keys) => {
-                for key in keys {
-                    self.remove_key(shard, session, key)?;
-                }
-            }
-            Gone::Units(units) if units.is_empty() => {}
-            Gone::Units(units) => {
-                let sql = "SELECT id, size, unit FROM document WHERE shard = ?1 AND session = ?2";
-                let of = |row: &Row<'_>| Ok((going(row)?, row.get::<_, i64>(2)?.cast_unsigned()));
-                for (document, unit) in all(self.conn, sql, [shard, session], of)? {
-                    if units.contains(&unit) {
-                        self.remove_document(shard, session, &document)?;
-                    }
-                }
-            }
+    /// Removes what goes from a session; what comes.
+    pub(super) fn make_room<'u>(
+        &mut self,
+        shard: i64,
+        session: i64,
+        update: &'u SessionUpdate,
+    ) -> Result<Vec<&'u NewDocument>, Failure> {
+        let sql =
+            "SELECT id, size, key, unit, digest FROM document WHERE shard = ?1 AND session = ?2";
+        let there = all(self.conn, sql, [shard, session], |row| {
+            let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+            Ok((
+                going(row)?,
+                row.get::<_, String>(2)?,
+                number(3)?,
+                number(4)?,
+            ))
+        })?;
+        let known = there
+            .iter()
+            .map(|(_, key, unit, digest)| (&**key, *unit, *digest));
+        let (gone, coming) = update.difference(known);
+        for (document, ..) in gone.iter().filter_map(|at| there.get(*at)) {
+            self.remove_document(shard, session, document)?;
         }
-        Ok(())
+        Ok(coming)
     }
 
     /// How many there were.
@@ -56,14 +61,6 @@ impl Change<'_> {
             self.remove_document(shard, session, document)?;
         }
         Ok(documents.len() as u64)
-    }
-
-    fn remove_key(&mut self, shard: i64, session: i64, key: &str) -> Result<(), Failure> {
-        let sql = "SELECT id, size FROM document WHERE shard = ?1 AND session = ?2 AND key = ?3";
-        match one(self.conn, sql, params![shard, session, key], going)? {
-            Some(document) => self.remove_document(shard, session, &document),
-            None => Ok(()),
-        }
     }
 
     fn remove_document(
@@ -99,7 +96,6 @@ impl Change<'_> {
         session: i64,
         new: &NewDocument,
     ) -> Result<(), Failure> {
-        self.remove_key(shard, session, &new.key)?;
         self.given.document += 1;
         let no = self.given.document;
         let size = i64::try_from(new.folded.len()).unwrap_or(i64::MAX);
@@ -122,11 +118,9 @@ impl Change<'_> {
             return Ok(());
         }
         self.counts(shard)?.waits(size);
-        let (words, mut junctions) = (spellings::list(&new.folded), Vec::new());
-        junctions::of_text(&new.folded, &mut junctions);
-        let junctions = junctions::packed(&junctions);
-        let sql = "INSERT INTO pending (shard, document, size, words, junctions) VALUES (?1, ?2, ?3, ?4, ?5)";
-        run(self.conn, sql, params![shard, no, size, words, junctions])?;
+        let words = spellings::list(&new.folded);
+        let sql = "INSERT INTO pending (shard, document, size, words) VALUES (?1, ?2, ?3, ?4)";
+        run(self.conn, sql, params![shard, no, size, words])?;
         Ok(())
     }
 }

@@ -14,7 +14,6 @@ use filrouge_store::{Entropy, OsEntropy};
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
-use super::answered::Answered;
 use super::listed::Listed;
 use super::log;
 use super::vocabulary::Vocabularies;
@@ -22,7 +21,7 @@ use crate::error::failure;
 use crate::open::{check_version, connect, wal_mode};
 
 /// The version of the format.
-pub(super) const FORMAT: i64 = 4;
+pub(super) const FORMAT: i64 = 5;
 /// "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
 /// Postings of more than a quarter of a page take whole pages of their own: with 4 KiB the file of 8,000 messages is a
@@ -43,7 +42,6 @@ pub(super) struct Files {
     /// What is remembered of it.
     pub(super) listed: Mutex<Listed>,
     pub(super) vocabularies: Mutex<Vocabularies>,
-    pub(super) answered: Mutex<Option<Answered>>,
 }
 
 /// Which file it is: its device and number.
@@ -114,7 +112,6 @@ impl Files {
             readers: Mutex::new(reader.into_iter().collect()),
             listed: Mutex::default(),
             vocabularies: Mutex::default(),
-            answered: Mutex::default(),
         })
     }
 
@@ -184,7 +181,6 @@ impl Files {
     /// Forgets the words that are remembered.
     pub(super) fn forget(&self) {
         *lock(&self.vocabularies) = Vocabularies::default();
-        *lock(&self.answered) = None;
     }
 
     /// Bytes of the file and its log.

@@ -11,7 +11,6 @@ use rusqlite::Connection;
 use super::apply::Change;
 use super::blocks;
 use super::files::Files;
-use super::joined;
 use super::log;
 use super::rows::{all, one, run, session_of};
 use super::segments::Segment;
@@ -80,7 +79,6 @@ fn strike(conn: &Connection, shard: i64, documents: &[DocumentNo]) -> Result<(),
     for segment in Segment::all(conn, shard)? {
         if segment.first <= *last && segment.last >= *first {
             blocks::strike(conn, &segment, documents)?;
-            joined::strike(conn, &segment, documents)?;
         }
     }
     Ok(())

@@ -1,21 +1,24 @@
-//! Junctions: where two words of a text stand side by side. They tell of documents that have all words of a phrase which
-//! of them may have it.
+//! Junctions: where two words of a text stand side by side. Of documents that have all words of a phrase they leave those
+//! that may have it.
 //!
 //! A junction is the last three characters of a run of letters, what stands between it and the next one, and the first
 //! three characters of that; where a run has fewer, all of it. It goes by one of [`BUCKETS`] numbers, so that some that are
-//! not alike have the same one: whoever finds by them looks again.
+//! not alike have the same one: whoever finds by them looks again. It is kept as a word of one character that no text is
+//! likely to have.
 
 use std::ops::Range;
 
-use super::words::{Class, each_run};
+use super::words::{Class, WordPart, each_run, each_word};
 
 /// A junction goes by a number below this. More of them make lists longer, and fewer let more documents pass that do not
 /// hold a phrase: of 400 junctions each, one in forty.
-pub(super) const BUCKETS: u64 = 1 << 14;
+const BUCKETS: u64 = 1 << 14;
 /// So many characters of a run are part of a junction.
 const REACH: usize = 3;
 /// Stands for the end of a run that is shorter.
 const END: u8 = 0x1F;
+/// The word of the first junction: the beginning of a plane for private use.
+const FIRST: u32 = 0xF_0000;
 
 /// Shows `each` the runs of letters of a text.
 fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
@@ -26,25 +29,28 @@ fn each_letters(text: &str, each: &mut impl FnMut(Range<usize>)) {
     });
 }
 
-/// The junctions of a folded text, each once, in order.
-pub(super) fn of_text(folded: &str, out: &mut Vec<u16>) {
-    out.clear();
+/// Shows `take` the words of a folded text, and then its junctions.
+pub(super) fn each_term(folded: &str, take: &mut impl FnMut(&str)) {
+    each_word(folded, take);
+    each_junction(folded, take);
+}
+
+/// Shows `take` the junctions of a folded text as words, as they come.
+fn each_junction(folded: &str, take: &mut impl FnMut(&str)) {
     let mut before: Option<Range<usize>> = None;
     each_letters(folded, &mut |run| {
         if let Some(before) = before.replace(run.clone()) {
             let between = folded.get(before.end..run.start).unwrap_or_default();
             // Nothing is found across it.
             if !between.contains('\u{1F}') {
-                out.push(junction(folded, before, run));
+                take(junction(folded, before, run).encode_utf8(&mut [0; 4]));
             }
         }
     });
-    out.sort_unstable();
-    out.dedup();
 }
 
 /// The junctions of whatever holds a folded literal, but those that cannot be told.
-pub(super) fn of_literal(literal: &str) -> Vec<u16> {
+pub(super) fn of_literal(literal: &str) -> Vec<WordPart> {
     let mut found = Vec::new();
     let mut before: Option<Range<usize>> = None;
     let is_long = |run: &Range<usize>| {
@@ -57,16 +63,15 @@ pub(super) fn of_literal(literal: &str) -> Vec<u16> {
             let begun = before.start > 0 || is_long(&before);
             let ended = run.end < literal.len() || is_long(&run);
             if begun && ended {
-                found.push(junction(literal, before, run));
+                let junction = junction(literal, before, run);
+                found.push(WordPart::whole(junction.encode_utf8(&mut [0; 4])));
             }
         }
     });
-    found.sort_unstable();
-    found.dedup();
     found
 }
 
-fn junction(text: &str, before: Range<usize>, behind: Range<usize>) -> u16 {
+fn junction(text: &str, before: Range<usize>, behind: Range<usize>) -> char {
     let between = text.get(before.end..behind.start).unwrap_or_default();
     let (before, behind) = (text.get(before), text.get(behind));
     let (before, behind) = (before.unwrap_or_default(), behind.unwrap_or_default());
@@ -89,7 +94,8 @@ fn junction(text: &str, before: Range<usize>, behind: Range<usize>) -> u16 {
             hash.add(if is_short { &[END] } else { &[] });
         }
     }
-    hash.bucket()
+    let bucket = FIRST + hash.bucket();
+    char::from_u32(bucket).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
 struct Hash(u64);
@@ -105,21 +111,10 @@ impl Hash {
         }
     }
 
-    fn bucket(&self) -> u16 {
+    fn bucket(&self) -> u32 {
         // `as` keeps the lowest bits.
-        (self.0.wrapping_mul(Self::PRIME) >> 40 & (BUCKETS - 1)) as u16
+        (self.0.wrapping_mul(Self::PRIME) >> 40 & (BUCKETS - 1)) as u32
     }
-}
-
-/// Junctions as they wait with a document: two bytes each.
-pub(super) fn packed(junctions: &[u16]) -> Vec<u8> {
-    junctions.iter().flat_map(|j| j.to_le_bytes()).collect()
-}
-
-/// Those that wait with a document.
-pub(super) fn unpacked(packed: &[u8]) -> impl Iterator<Item = u16> {
-    let (pairs, _) = packed.as_chunks::<2>();
-    pairs.iter().map(|pair| u16::from_le_bytes(*pair))
 }
 
 #[cfg(test)]
@@ -128,9 +123,9 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Vec<u16> {
+    fn of(text: &str) -> Vec<String> {
         let mut all = Vec::new();
-        of_text(text, &mut all);
+        each_junction(text, &mut |word| all.push(word.to_owned()));
         all
     }
 
@@ -167,10 +162,8 @@ mod tests {
         ) {
             let all = of(&format!("{before}{literal}{behind}"));
             for junction in of_literal(&literal) {
-                prop_assert!(all.binary_search(&junction).is_ok(), "{literal:?}");
+                prop_assert!(all.iter().any(|own| **own == *junction.text), "{literal:?}");
             }
-            let back: Vec<u16> = unpacked(&packed(&all)).collect();
-            prop_assert_eq!(back, all);
         }
     }
 }

@@ -146,11 +146,6 @@ impl Within {
         Ok(within)
     }
 
-    /// Another one as soon as anything within it has changed.
-    pub(super) const fn state(&self) -> (Counts, i64) {
-        (self.counts, self.touched)
-    }
-
     /// All documents within it.
     pub(super) fn documents(
         &self,
@@ -262,7 +257,7 @@ pub(super) fn document(conn: &Connection, no: DocumentNo) -> Result<Option<Candi
     one(conn, sql, [no.cast_signed()], candidate)
 }
 
-fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
+pub(super) fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
     Ok(Candidate {
         document: row.get::<_, i64>(0)?.cast_unsigned(),
         session: row.get::<_, i64>(1)?.cast_unsigned(),
@@ -270,5 +265,6 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<Candidate> {
         created: row.get(3)?,
         met: 0,
         whole: false,
+        near: 0,
     })
 }

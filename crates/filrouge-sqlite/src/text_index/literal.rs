@@ -5,7 +5,6 @@ use filrouge_types::Failure;
 use rusqlite::Connection;
 
 use super::files::Files;
-use super::joined;
 use super::junctions;
 use super::lexicon::{self, Place};
 use super::postings;
@@ -21,23 +20,25 @@ const FEW: usize = 32;
 /// A literal, with what stands in words of whatever holds it.
 pub(super) struct Literal {
     parts: Vec<WordPart>,
-    /// The parts as they stand in lists of words.
+    /// The parts and junctions as they stand in lists of words.
     pub(super) listed: Vec<Vec<u8>>,
     /// The words it is made of.
     pub(super) whole: Vec<WordPart>,
     /// Where two of its words stand side by side.
-    pub(super) junctions: Vec<u16>,
+    junctions: Vec<WordPart>,
 }
 
 impl Literal {
     pub(super) fn of(literal: &str) -> Self {
         let (parts, mut whole) = (parts(literal), Vec::new());
         each_word(literal, &mut |word| whole.push(WordPart::whole(word)));
+        let junctions = junctions::of_literal(literal);
+        let all = parts.iter().chain(&junctions);
         Self {
             whole,
-            listed: parts.iter().map(WordPart::listed).collect(),
+            listed: all.map(WordPart::listed).collect(),
             parts,
-            junctions: junctions::of_literal(literal),
+            junctions,
         }
     }
 }
@@ -67,15 +68,11 @@ impl Postings<'_> {
     /// The documents that have words with all parts of a literal and all its junctions, or some more; `None` when that
     /// cannot be told.
     fn literal(&self, literal: &Literal) -> Result<Option<Vec<DocumentNo>>, Failure> {
-        let mut kept: Option<Vec<DocumentNo>> = None;
-        for junction in &literal.junctions {
-            let mut list = Vec::new();
-            self.joined(*junction, &mut list)?;
-            match &mut kept {
-                None => kept = Some(list),
-                Some(kept) => postings::intersect(kept, &list),
-            }
-        }
+        let junctions: Vec<&WordPart> = literal.junctions.iter().collect();
+        let mut kept = match junctions.is_empty() {
+            true => None,
+            false => Some(self.all_of(&junctions)?),
+        };
         if kept.as_ref().is_some_and(|kept| kept.len() <= FEW) {
             return Ok(kept);
         }
@@ -123,15 +120,6 @@ impl Postings<'_> {
     /// Puts the documents of these words into `documents`, in order.
     fn read(&self, words: &[Place], documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
         lexicon::read(self.conn, &self.segments, words, documents)
-    }
-
-    /// Puts the documents that may have a junction into `documents`, in order.
-    fn joined(&self, junction: u16, documents: &mut Vec<DocumentNo>) -> Result<(), Failure> {
-        for segment in &self.segments {
-            joined::read(self.conn, segment, junction, documents)?;
-        }
-        postings::settle(documents);
-        Ok(())
     }
 
     /// The documents that have all of these words.

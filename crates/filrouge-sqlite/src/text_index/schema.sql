@@ -55,7 +55,6 @@ CREATE TABLE pending (
     document INTEGER NOT NULL,
     size INTEGER NOT NULL,
     words BLOB NOT NULL,
-    junctions BLOB NOT NULL,
     PRIMARY KEY (shard, document)
 ) WITHOUT ROWID;
 CREATE TABLE gone (
@@ -98,13 +97,6 @@ CREATE TABLE long_posting (
     word INTEGER NOT NULL,
     documents BLOB NOT NULL,
     PRIMARY KEY (shard, segment, word)
-) WITHOUT ROWID;
-CREATE TABLE junction (
-    shard INTEGER NOT NULL,
-    segment INTEGER NOT NULL,
-    first INTEGER NOT NULL,
-    pairs BLOB NOT NULL,
-    PRIMARY KEY (shard, segment, first)
 ) WITHOUT ROWID;
 CREATE TABLE embedder (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, documents INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE vector (

@@ -1,17 +1,10 @@
-//! Postings that are written: of what comes at once, and of what has waited.
+//! Sets of postings of one shard.
 
 use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 use rusqlite::{Connection, Row};
 
-use super::apply::Change;
-use super::blocks::Writer;
-use super::builder::Builder;
-use super::joined;
-use super::junctions;
-use super::rows::{all, run};
-use super::spellings;
-use crate::error::failure;
+use super::rows::all;
 
 /// A set of postings of one shard.
 pub(super) struct Segment {
@@ -43,65 +36,4 @@ impl Segment {
         let sql = format!("SELECT {} FROM segment WHERE shard = ?1", Self::COLUMNS);
         all(conn, &sql, [shard], Self::of_row)
     }
-}
-
-impl Change<'_> {
-    /// Puts the documents of a shard that wait into postings.
-    pub(super) fn flush(&mut self, shard: i64) -> Result<(), Failure> {
-        let mut builder = Builder::default();
-        {
-            let sql = "SELECT document, size, words, junctions FROM pending WHERE shard = ?1 ORDER BY document";
-            let mut statement = self.conn.prepare_cached(sql).map_err(failure)?;
-            let mut rows = statement.query([shard]).map_err(failure)?;
-            while let Some(row) = rows.next().map_err(failure)? {
-                let no: i64 = row.get(0).map_err(failure)?;
-                let size: i64 = row.get(1).map_err(failure)?;
-                let list = row.get_ref(2).and_then(|v| Ok(v.as_blob()?));
-                let size = usize::try_from(size).unwrap_or(0);
-                let words = spellings::read(list.map_err(failure)?);
-                let joined = row.get_ref(3).and_then(|v| Ok(v.as_blob()?));
-                let joined = junctions::unpacked(joined.map_err(failure)?);
-                builder.add_words(no.cast_unsigned(), words, joined, size);
-            }
-        }
-        run(self.conn, "DELETE FROM pending WHERE shard = ?1", [shard])?;
-        self.counts(shard)?.flushed();
-        self.segment(shard, builder)
-    }
-
-    pub(super) fn segment(&mut self, shard: i64, mut builder: Builder) -> Result<(), Failure> {
-        let Some((first, last)) = builder.range() else {
-            return Ok(());
-        };
-        self.given.segment += 1;
-        let segment = self.given.segment;
-        let level = level_of(builder.text());
-        let count = i64::try_from(builder.len()).unwrap_or(i64::MAX);
-        // What this change itself has removed may be in it: that is not in the shard's row yet.
-        let sql = "INSERT INTO segment (id, shard, level, first, last, documents, removal)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce((SELECT removals FROM shard WHERE id = ?2), 0))";
-        let row = [first, last].map(DocumentNo::cast_signed);
-        run(
-            self.conn,
-            sql,
-            [segment, shard, level, row[0], row[1], count],
-        )?;
-        let of = Segment {
-            shard,
-            id: segment,
-            first,
-            last,
-            settled: true,
-        };
-        joined::put(self.conn, &of, builder.joined().into_iter())?;
-        let mut writer = Writer::new(self.conn, &of);
-        builder.finish(|number, word, documents| writer.add(number, word, documents))?;
-        writer.finish()
-    }
-}
-
-/// How large the text of a segment is: 0 below 2 MiB, one more with each eightfold.
-fn level_of(text: usize) -> i64 {
-    let eighths = (text >> 21).checked_ilog2().map_or(0, |log| log / 3 + 1);
-    i64::from(eighths)
 }

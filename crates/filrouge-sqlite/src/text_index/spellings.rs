@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use memchr::{memchr, memmem, memrchr};
 
-use super::words::each_word;
+use super::junctions::each_term;
 
 /// The words of a folded text, as a list.
 pub(super) fn list(folded: &str) -> Vec<u8> {
     let mut words = BTreeSet::new();
-    each_word(folded, &mut |word| {
+    each_term(folded, &mut |word| {
         if !words.contains(word) {
             words.insert(Box::<str>::from(word));
         }

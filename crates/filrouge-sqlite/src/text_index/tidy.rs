@@ -1,6 +1,6 @@
 //! Small steps that keep questions fast: what waits goes into postings, and small postings into larger ones.
 //!
-//! Eight segments of a level become one of the next. Some words or junctions after the other: what a step has taken out of
+//! Eight segments of a level become one of the next. Some words after the others: what a step has taken out of
 //! the eight stands in the one, in one transaction, so that whoever asks finds each document in one of them, and a step that was cut short is
 //! taken again. Documents that are gone are left behind.
 
@@ -12,8 +12,6 @@ use rusqlite::Connection;
 
 use super::apply::Change;
 use super::blocks::{self, Entry, List, Writer};
-use super::joined;
-use super::junctions::BUCKETS;
 use super::postings;
 use super::rows::{all, one, run};
 use super::segments::Segment;
@@ -23,15 +21,12 @@ const READY_DOCUMENTS: i64 = 32;
 const READY_TEXT: i64 = 128 << 10;
 /// …and so many segments of one level become one.
 const SEGMENTS: i64 = 8;
-/// A step takes about so many blocks of words, or pairs of junctions and documents.
+/// A step takes about so many blocks of words.
 const BLOCKS: usize = 16;
-const PAIRS: u64 = 1 << 15;
 
 /// A merge that has begun.
 struct Merge {
     into: Segment,
-    /// How many documents it is made of.
-    documents: u64,
     sources: Vec<Segment>,
 }
 
@@ -56,20 +51,13 @@ pub(super) fn step(conn: &Connection) -> Result<bool, Failure> {
 
 fn begun(conn: &Connection) -> Result<Option<Merge>, Failure> {
     let columns = Segment::COLUMNS;
-    let sql = format!("SELECT {columns}, documents FROM segment WHERE made = 0 LIMIT 1");
-    let begun = one(conn, &sql, [], |row| {
-        Ok((Segment::of_row(row)?, row.get::<_, i64>(5)?))
-    })?;
-    let Some((into, documents)) = begun else {
+    let sql = format!("SELECT {columns} FROM segment WHERE made = 0 LIMIT 1");
+    let Some(into) = one(conn, &sql, [], Segment::of_row)? else {
         return Ok(None);
     };
     let sql = format!("SELECT {columns} FROM segment WHERE shard = ?1 AND target = ?2");
     let sources = all(conn, &sql, [into.shard, into.id], Segment::of_row)?;
-    Ok(Some(Merge {
-        into,
-        documents: documents.cast_unsigned(),
-        sources,
-    }))
+    Ok(Some(Merge { into, sources }))
 }
 
 /// Begins a merge if one is due: of many of a level, or of one of whose documents many are gone.
@@ -118,10 +106,10 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
 impl Merge {
     fn step(&self, conn: &Connection) -> Result<(), Failure> {
         let gone = self.gone(conn)?;
-        if self.words(conn, &gone)? || self.junctions(conn, &gone)? {
-            return Ok(());
+        match self.words(conn, &gone)? {
+            true => Ok(()),
+            false => self.end(conn),
         }
-        self.end(conn)
     }
 
     /// The documents that are left behind.
@@ -214,30 +202,6 @@ impl Merge {
             }
         }
         writer.finish()
-    }
-
-    /// Moves the next junctions; whether there were some.
-    fn junctions(&self, conn: &Connection, gone: &HashSet<u64>) -> Result<bool, Failure> {
-        let mut least: Option<u16> = None;
-        for source in &self.sources {
-            if let Some(own) = joined::least(conn, source)? {
-                least = Some(least.map_or(own, |other| other.min(own)));
-            }
-        }
-        let Some(least) = least else {
-            return Ok(false);
-        };
-        // A document has some hundreds.
-        let of_each = self.documents * 512 / BUCKETS;
-        let end = u64::from(least) + (PAIRS / of_each.max(1)).max(1);
-        let mut pairs = Vec::new();
-        for source in &self.sources {
-            joined::take(conn, source, end, &mut pairs)?;
-        }
-        pairs.sort_unstable();
-        pairs.retain(|(_, document)| !gone.contains(document));
-        joined::put(conn, &self.into, pairs.into_iter())?;
-        Ok(true)
     }
 
     fn end(&self, conn: &Connection) -> Result<(), Failure> {

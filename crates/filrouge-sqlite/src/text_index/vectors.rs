@@ -10,13 +10,18 @@ use rusqlite::{Connection, params};
 
 use super::candidates::Filter;
 use super::files::{Files, lock};
-use super::listed::Within;
+use super::listed::{Within, candidate};
 use super::rows::{all, one, run};
 use crate::error::failure;
 
 fn embedder(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
     let sql = "SELECT id FROM embedder WHERE name = ?1";
     one(conn, sql, [name], |row| row.get(0))
+}
+
+/// The numbers of all embedders.
+pub(super) fn embedders(conn: &Connection) -> Result<Vec<i64>, Failure> {
+    all(conn, "SELECT id FROM embedder", [], |row| row.get(0))
 }
 
 /// From the newest on, but not through what is known to have vectors.
@@ -26,29 +31,28 @@ pub(super) fn without(
     name: &str,
     kinds: u32,
     limit: usize,
-) -> Result<Vec<DocumentNo>, Failure> {
+) -> Result<Vec<Candidate>, Failure> {
     let embedder = embedder(conn, name)?.unwrap_or(-1);
     let newest = one(conn, "SELECT last_document FROM state", [], |row| {
         row.get::<_, i64>(0)
     })?;
     let newest = newest.unwrap_or(0).cast_unsigned();
     let filled = lock(&files.listed).filled(embedder, kinds);
-    let sql = "SELECT d.id FROM document d WHERE d.id BETWEEN ?3 AND ?4 AND (?2 >> d.kind) & 1
+    let sql = "SELECT d.id, d.session, d.kind, d.created FROM document d WHERE d.id BETWEEN ?3 AND ?4 AND (?2 >> d.kind) & 1
         AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.embedder = ?1 AND v.shard = d.shard AND v.document = d.id)
         ORDER BY d.id DESC LIMIT ?5";
-    let no = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0).map(i64::cast_unsigned);
-    let mut found: Vec<DocumentNo> = Vec::new();
+    let mut found: Vec<Candidate> = Vec::new();
     for gap in filled.gaps(newest) {
         let left = i64::try_from(limit - found.len()).unwrap_or(i64::MAX);
         let [first, last] = [*gap.start(), *gap.end()].map(u64::cast_signed);
         let row = params![embedder, kinds, first, last, left];
-        found.extend(all(conn, sql, row, no)?);
+        found.extend(all(conn, sql, row, candidate)?);
         if found.len() >= limit {
             break;
         }
     }
     if limit > 0 && embedder >= 0 {
-        let from = found.first().map_or(0, |no| no + 1);
+        let from = found.first().map_or(0, |newest| newest.document + 1);
         lock(&files.listed).fill(embedder, kinds, from..=newest);
     }
     Ok(found)
@@ -105,13 +109,11 @@ pub(super) fn keep_of(conn: &Connection, name: Option<&str>) -> Result<(), Failu
 }
 
 pub(super) fn nearest(
-    files: &Files,
-    conn: &Connection,
-    name: &str,
-    vector: &[i8],
+    (files, conn): (&Files, &Connection),
+    (name, vector): (&str, &[i8]),
     query: &CandidateQuery<'_>,
     limit: usize,
-) -> Result<Vec<(Candidate, i32)>, Failure> {
+) -> Result<Vec<Candidate>, Failure> {
     let Some(embedder) = embedder(conn, name)? else {
         return Ok(Vec::new());
     };
@@ -151,7 +153,6 @@ pub(super) fn nearest(
         }
     }
     let sorted = best.into_sorted_vec().into_iter();
-    Ok(sorted
-        .filter_map(|Reverse((product, no))| Some((*of(no)?, product)))
-        .collect())
+    let near = |Reverse((near, no))| Some(Candidate { near, ..*of(no)? });
+    Ok(sorted.filter_map(near).collect())
 }

@@ -14,10 +14,100 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::text_index::memory::MemoryIndex;
+use filrouge_types::Failure;
+
 use crate::text_index::{
-    Candidate, CandidateQuery, DocumentNo, Gone, IndexUpdate, NewDocument, Reach, SessionEntry,
-    SessionUpdate, Shard, TextIndex, fold,
+    Candidate, CandidateQuery, Coverage, DocumentNo, IndexUpdate, IndexedSession, NewDocument,
+    Reach, Seen, SessionEntry, SessionUpdate, Shard, TextIndex, Wanted, Which, fold,
 };
+
+/// How tests ask an index.
+pub trait Asking: TextIndex {
+    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
+        assert!(self.change(None, updates, position)?);
+        Ok(())
+    }
+
+    fn apply_if(
+        &self,
+        seen: &Seen,
+        updates: &[IndexUpdate],
+        position: Option<&[u8]>,
+    ) -> Result<bool, Failure> {
+        self.change(Some(seen), updates, position)
+    }
+
+    fn seen(&self) -> Result<Seen, Failure> {
+        Ok(self.known(Which::None)?.seen)
+    }
+
+    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
+        Ok(self.seen()?.position)
+    }
+
+    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
+        let keys = [(realm.into(), key.into())];
+        Ok(self.known(Which::Named(&keys))?.sessions.first().cloned())
+    }
+
+    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+        Ok(self.known(Which::Within(reach))?.sessions)
+    }
+
+    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
+        Ok(self.known(Which::Unread(limit))?.sessions.to_vec())
+    }
+
+    fn without_vector(
+        &self,
+        embedder: &str,
+        kinds: u32,
+        limit: usize,
+    ) -> Result<Vec<DocumentNo>, Failure> {
+        let reach = Reach::Realm(Box::default());
+        let found = self.candidates(&CandidateQuery {
+            kinds,
+            wanted: Wanted::WithoutVector(embedder, limit),
+            ..query(&reach, &[])
+        });
+        Ok(numbers(&found?))
+    }
+
+    fn nearest(
+        &self,
+        embedder: &str,
+        vector: &[i8],
+        query: &CandidateQuery<'_>,
+        limit: usize,
+    ) -> Result<Vec<(Candidate, i32)>, Failure> {
+        let found = self.candidates(&CandidateQuery {
+            wanted: Wanted::Nearest(embedder, vector, limit),
+            ..query.clone()
+        });
+        let apart = |c: Candidate| (Candidate { near: 0, ..c }, c.near);
+        Ok(found?.into_iter().map(apart).collect())
+    }
+
+    fn put_vectors(
+        &self,
+        embedder: &str,
+        vectors: &[(DocumentNo, Vec<i8>)],
+    ) -> Result<(), Failure> {
+        self.apply(
+            &[IndexUpdate::Vectors(embedder.into(), vectors.to_vec())],
+            None,
+        )
+    }
+
+    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
+        self.apply(
+            &[IndexUpdate::OnlyVectorsOf(embedder.map(Into::into))],
+            None,
+        )
+    }
+}
+
+impl<T: TextIndex + ?Sized> Asking for T {}
 
 /// An index under test.
 pub struct IndexFixture {
@@ -34,7 +124,7 @@ macro_rules! index_contract_tests {
     ($make:ident) => {
         $crate::index_contract_tests! { @each $make;
             life {
-                documents_come_and_go, a_session_moves, all_or_nothing_and_where, only_as_it_was_seen,
+                documents_come_and_go, what_is_the_same_stays, a_session_moves, all_or_nothing_and_where, only_as_it_was_seen,
                 forgotten_is_gone, emptied, numbers_are_not_given_again, how_it_is, two_handles,
             }
             asks { kinds_times_and_sessions, alternatives, bodies_in_order, short_words, many_documents }
@@ -97,11 +187,16 @@ pub fn document(key: &str, unit: u64, text: &str) -> NewDocument {
     }
 }
 
-pub fn update(of: &Shard, key: &str, gone: Gone, documents: Vec<NewDocument>) -> IndexUpdate {
+pub fn update(
+    of: &Shard,
+    key: &str,
+    coverage: Coverage,
+    documents: Vec<NewDocument>,
+) -> IndexUpdate {
     IndexUpdate::Session(SessionUpdate {
         shard: of.clone(),
         entry: entry(key),
-        gone,
+        coverage,
         documents,
     })
 }
@@ -110,7 +205,7 @@ pub fn update(of: &Shard, key: &str, gone: Gone, documents: Vec<NewDocument>) ->
 pub fn texts(of: &Shard, key: &str, texts: &[&str]) -> IndexUpdate {
     let each = texts.iter().enumerate();
     let documents = each.map(|(n, text)| document(&n.to_string(), n as u64, text));
-    update(of, key, Gone::All, documents.collect())
+    update(of, key, Coverage::Whole, documents.collect())
 }
 
 /// A question for all that holds every one of these.
@@ -126,8 +221,7 @@ pub fn query<'a>(reach: &'a Reach, terms: &'a [Vec<String>]) -> CandidateQuery<'
         kinds: ALL_KINDS,
         since: None,
         until: None,
-        terms,
-        any: false,
+        wanted: Wanted::All(terms),
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use filrouge_types::Failure;
 
 use super::{
-    Candidate, CandidateQuery, DocumentNo, Gone, IndexStatus, IndexUpdate, IndexedSession,
-    KnownDocument, NewDocument, Reach, Seen, SessionNo, SessionUpdate, TITLE, TextIndex,
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, Known,
+    NewDocument, Seen, SessionNo, SessionUpdate, TITLE, TextIndex, Wanted, Which,
 };
 
 /// An index that is gone with the process.
@@ -31,21 +31,19 @@ impl Held {
         self.sessions.values().find(of)
     }
 
-    /// Removes the documents that are asked for; how many there were.
-    fn remove(&mut self, which: impl Fn(SessionNo, &NewDocument) -> bool) -> u64 {
-        let gone: Vec<DocumentNo> = self
-            .documents
-            .iter()
-            .filter(|(_, (session, document))| which(*session, document))
-            .map(|(no, _)| *no)
-            .collect();
-        for no in &gone {
-            self.documents.remove(no);
-            for vectors in self.vectors.values_mut() {
-                vectors.remove(no);
-            }
+    /// Removes a session's documents; how many there were.
+    fn remove(&mut self, session: SessionNo) -> u64 {
+        let own = self.documents.iter().filter(|(_, (of, _))| *of == session);
+        let own: Vec<DocumentNo> = own.map(|(no, _)| *no).collect();
+        own.iter().for_each(|no| self.remove_one(*no));
+        own.len() as u64
+    }
+
+    fn remove_one(&mut self, no: DocumentNo) {
+        self.documents.remove(&no);
+        for vectors in self.vectors.values_mut() {
+            vectors.remove(&no);
         }
-        gone.len() as u64
     }
 
     fn update(&mut self, update: &SessionUpdate) {
@@ -61,16 +59,21 @@ impl Held {
             entry: update.entry.clone(),
         };
         self.sessions.insert(no, session);
-        self.remove(|session, document| {
-            let named = match &update.gone {
-                Gone::Keys(keys) => keys.contains(&document.key),
-                Gone::Units(units) => units.contains(&document.unit),
-                Gone::All => true,
-            };
-            session == no && (named || moved)
-        });
-        for new in &update.documents {
-            self.remove(|session, document| session == no && document.key == new.key);
+        if moved {
+            self.remove(no);
+        }
+        let own = self.documents.iter().filter(|(_, (of, _))| *of == no);
+        let own: Vec<(DocumentNo, &NewDocument)> = own.map(|(no, (_, d))| (*no, d)).collect();
+        let there = own.iter().map(|(_, d)| (&*d.key, d.unit, d.digest));
+        let (going, coming) = update.difference(there);
+        let going: Vec<DocumentNo> = going
+            .iter()
+            .filter_map(|at| Some(own.get(*at)?.0))
+            .collect();
+        for no in going {
+            self.remove_one(no);
+        }
+        for new in coming {
             self.documents_given += 1;
             self.documents
                 .insert(self.documents_given, (no, new.clone()));
@@ -81,11 +84,20 @@ impl Held {
         for update in updates {
             match update {
                 IndexUpdate::Session(update) => self.update(update),
-                IndexUpdate::Gone(realm, key) => {
+                IndexUpdate::Gone((realm, key)) => {
                     if let Some(no) = self.session(realm, key).map(|s| s.no) {
-                        self.remove(|session, _| session == no);
+                        self.remove(no);
                         self.sessions.remove(&no);
                     }
+                }
+                IndexUpdate::Vectors(embedder, vectors) => {
+                    let of = self.vectors.entry(embedder.clone()).or_default();
+                    let there = |(no, _): &&(u64, _)| self.documents.contains_key(no);
+                    of.extend(vectors.iter().filter(there).cloned());
+                }
+                IndexUpdate::OnlyVectorsOf(embedder) => {
+                    self.vectors
+                        .retain(|name, _| embedder.as_ref() == Some(name));
                 }
             }
         }
@@ -109,10 +121,54 @@ impl Held {
                 created: document.created,
                 met: 0,
                 whole: false,
+                near: 0,
             };
-            let passes = query.reach.holds(shard) && query.takes(&candidate);
+            let whose =
+                matches!(query.wanted, Wanted::WithoutVector(..)) || query.reach.holds(shard);
+            let passes = whose && query.takes(&candidate);
             passes.then_some((candidate, document.folded.as_str()))
         })
+    }
+
+    /// The documents that meet terms.
+    fn meeting(&self, query: &CandidateQuery<'_>) -> Vec<Candidate> {
+        let (terms, any) = (query.wanted.terms(), query.wanted.is_any());
+        let meets = |(candidate, folded): (Candidate, &str)| {
+            let (bits, count) = met(terms, folded);
+            let enough = match any {
+                true => count > 0,
+                false => count == terms.len(),
+            };
+            let met = Candidate {
+                met: bits,
+                ..candidate
+            };
+            enough.then_some((count, met))
+        };
+        let mut found: Vec<(usize, Candidate)> = self.passing(query).filter_map(meets).collect();
+        if any {
+            found.sort_by_key(|(count, _)| Reverse(*count));
+        }
+        found.into_iter().map(|(_, candidate)| candidate).collect()
+    }
+
+    fn nearest(
+        &self,
+        query: &CandidateQuery<'_>,
+        (embedder, vector): (&str, &[i8]),
+        limit: usize,
+    ) -> Vec<Candidate> {
+        let Some(vectors) = self.vectors.get(embedder) else {
+            return Vec::new();
+        };
+        let measured = |(candidate, _): (Candidate, &str)| {
+            let near = product(vector, vectors.get(&candidate.document)?)?;
+            Some(Candidate { near, ..candidate })
+        };
+        let mut found: Vec<Candidate> = self.passing(query).filter_map(measured).collect();
+        found.sort_by_key(|candidate| Reverse(candidate.near));
+        found.truncate(limit);
+        found
     }
 }
 
@@ -154,65 +210,41 @@ impl MemoryIndex {
 }
 
 impl TextIndex for MemoryIndex {
-    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
-        Ok(self.held().seen.position.clone())
-    }
-
-    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
-        Ok(self.held().session(realm, key).cloned())
-    }
-
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
         let held = self.held();
-        let within = held.sessions.values().filter(|s| reach.holds(&s.shard));
-        Ok(Arc::new(within.cloned().collect()))
+        let asked = |s: &&IndexedSession| match which {
+            Which::None => false,
+            Which::Within(reach) => reach.holds(&s.shard),
+            Which::Numbers(reach, numbers) => reach.holds(&s.shard) && numbers.contains(&s.no),
+            Which::Named(keys) => {
+                let mut keys = keys.iter();
+                keys.any(|(realm, key)| *realm == s.shard.realm && *key == s.entry.key)
+            }
+            Which::Unread(_) => s.entry.stamp == [0, 0],
+        };
+        let most = match which {
+            Which::Unread(most) => most,
+            _ => usize::MAX,
+        };
+        let sessions = held.sessions.values().filter(asked).take(most);
+        Ok(Known {
+            sessions: Arc::new(sessions.cloned().collect()),
+            seen: held.seen.clone(),
+        })
     }
 
-    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
-        let held = self.held();
-        let found = numbers.iter().filter_map(|no| held.sessions.get(no));
-        Ok(found.cloned().collect())
-    }
-
-    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
-        let held = self.held();
-        let of = held.documents.values().filter(|(s, _)| *s == session);
-        Ok(of
-            .map(|(_, document)| KnownDocument {
-                key: document.key.clone(),
-                unit: document.unit,
-                digest: document.digest,
-            })
-            .collect())
-    }
-
-    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
-        self.held().apply(updates, position);
-        Ok(())
-    }
-
-    fn seen(&self) -> Result<Seen, Failure> {
-        Ok(self.held().seen.clone())
-    }
-
-    fn apply_if(
+    fn change(
         &self,
-        seen: &Seen,
+        expected: Option<&Seen>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
         let mut held = self.held();
-        let same = held.seen == *seen;
-        if same {
+        let is_so = expected.is_none_or(|expected| *expected == held.seen);
+        if is_so {
             held.apply(updates, position);
         }
-        Ok(same)
-    }
-
-    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        let held = self.held();
-        let unread = held.sessions.values().filter(|s| s.entry.stamp == [0, 0]);
-        Ok(unread.take(limit).cloned().collect())
+        Ok(is_so)
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
@@ -221,39 +253,41 @@ impl TextIndex for MemoryIndex {
         let Some(no) = held.session(realm, key).map(|s| s.no) else {
             return Ok(0);
         };
-        let count = held.remove(|session, _| session == no);
+        let count = held.remove(no);
         if let Some(session) = held.sessions.get_mut(&no) {
             session.entry.stamp = [0, 0];
         }
         Ok(count)
     }
 
-    fn tidy(&self) -> Result<bool, Failure> {
-        Ok(false)
+    fn clear(&self) -> Result<(), Failure> {
+        let mut held = self.held();
+        *held = Held {
+            seen: Seen {
+                position: None,
+                forgotten: held.seen.forgotten + 1,
+            },
+            sessions_given: held.sessions_given,
+            documents_given: held.documents_given,
+            ..Held::default()
+        };
+        Ok(())
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
         let held = self.held();
-        let mut found: Vec<(usize, Candidate)> = held
-            .passing(query)
-            .filter_map(|(candidate, folded)| {
-                let (bits, count) = met(query.terms, folded);
-                let enough = match query.any {
-                    _ if query.terms.is_empty() => true,
-                    true => count > 0,
-                    false => count == query.terms.len(),
-                };
-                let candidate = Candidate {
-                    met: bits,
-                    ..candidate
-                };
-                enough.then_some((count, candidate))
-            })
-            .collect();
-        if query.any {
-            found.sort_by_key(|(count, _)| Reverse(*count));
-        }
-        Ok(found.into_iter().map(|(_, candidate)| candidate).collect())
+        Ok(match query.wanted {
+            Wanted::All(_) | Wanted::Any(_) => held.meeting(query),
+            Wanted::Nearest(embedder, vector, limit) => {
+                held.nearest(query, (embedder, vector), limit)
+            }
+            Wanted::WithoutVector(embedder, limit) => {
+                let with = held.vectors.get(embedder);
+                let found = held.passing(query).map(|(candidate, _)| candidate);
+                let lacks = |c: &Candidate| with.is_none_or(|with| !with.contains_key(&c.document));
+                found.filter(lacks).take(limit).collect()
+            }
+        })
     }
 
     fn bodies(
@@ -275,78 +309,8 @@ impl TextIndex for MemoryIndex {
         Ok(())
     }
 
-    fn without_vector(
-        &self,
-        embedder: &str,
-        kinds: u32,
-        limit: usize,
-    ) -> Result<Vec<DocumentNo>, Failure> {
-        let held = self.held();
-        let with = held.vectors.get(embedder);
-        let asked = |kind: u8| kinds & 1_u32.checked_shl(u32::from(kind)).unwrap_or(0) != 0;
-        let without = held.documents.iter().rev().filter(|(no, (_, document))| {
-            asked(document.kind) && with.is_none_or(|with| !with.contains_key(no))
-        });
-        Ok(without.map(|(no, _)| *no).take(limit).collect())
-    }
-
-    fn put_vectors(
-        &self,
-        embedder: &str,
-        vectors: &[(DocumentNo, Vec<i8>)],
-    ) -> Result<(), Failure> {
-        let mut held = self.held();
-        let Held {
-            documents,
-            vectors: of,
-            ..
-        } = &mut *held;
-        let of = of.entry(embedder.into()).or_default();
-        let there = vectors.iter().filter(|(no, _)| documents.contains_key(no));
-        of.extend(there.cloned());
-        Ok(())
-    }
-
-    fn nearest(
-        &self,
-        embedder: &str,
-        vector: &[i8],
-        query: &CandidateQuery<'_>,
-        limit: usize,
-    ) -> Result<Vec<(Candidate, i32)>, Failure> {
-        let held = self.held();
-        let Some(vectors) = held.vectors.get(embedder) else {
-            return Ok(Vec::new());
-        };
-        let mut found: Vec<(Candidate, i32)> = held
-            .passing(query)
-            .filter_map(|(candidate, _)| Some((candidate, vectors.get(&candidate.document)?)))
-            .filter_map(|(candidate, of)| Some((candidate, product(vector, of)?)))
-            .collect();
-        found.sort_by_key(|(_, product)| Reverse(*product));
-        found.truncate(limit);
-        Ok(found)
-    }
-
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
-        self.held()
-            .vectors
-            .retain(|name, _| embedder == Some(&**name));
-        Ok(())
-    }
-
-    fn clear(&self) -> Result<(), Failure> {
-        let mut held = self.held();
-        *held = Held {
-            seen: Seen {
-                position: None,
-                forgotten: held.seen.forgotten + 1,
-            },
-            sessions_given: held.sessions_given,
-            documents_given: held.documents_given,
-            ..Held::default()
-        };
-        Ok(())
+    fn tidy(&self) -> Result<bool, Failure> {
+        Ok(false)
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {

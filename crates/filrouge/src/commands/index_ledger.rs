@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use filrouge_search::ledger::{LedgerFeed, Progress};
-use filrouge_store::text_index::TextIndex;
+use filrouge_store::text_index::{TextIndex, Which};
 use filrouge_types::{Failure, SystemClock};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -48,7 +48,8 @@ async fn row(config: &Config, opened: &Opened) -> anyhow::Result<index_status::R
     };
     let stands = feed.stands().await?;
     let told = asked(index, |index| {
-        Ok((index.status()?, index.unread(usize::MAX)?.len()))
+        let unread = index.known(Which::Unread(usize::MAX))?.sessions.len();
+        Ok((index.status()?, unread))
     });
     let (status, unread) = told.await?;
     let sessions = usize::try_from(status.sessions).unwrap_or(usize::MAX);

@@ -27,7 +27,7 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
     let named = !asked.sources.sources.is_empty();
     let all = everything(config, &asked.sources.sources, Index::IfThere).await?;
     let indexes = indexes(&config.search.index, &all.histories, false);
-    let mut searcher = all.searcher(config, indexes.as_ref()).looking_ahead();
+    let mut searcher = all.searcher(config, indexes.as_ref());
     // To ready a model takes longer than most searches.
     if question.mode != Mode::Words || question.similar.is_some() {
         searcher = searcher.with_embedder(config.search.embedder()?);

@@ -1,7 +1,7 @@
 //! What is redacted or erased goes from the index with it, in one transaction.
 
 use filrouge_store::contract::fixture::{Fixture, anyone, redact_items, sid};
-use filrouge_store::contract::text_index::{found, shard, texts};
+use filrouge_store::contract::text_index::{Asking as _, found, shard, texts};
 use filrouge_store::text_index::{Reach, Shard, TextIndex};
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;
@@ -248,8 +248,10 @@ fn a_realm_is_known_by_its_shards() {
             };
             assert_eq!(keys(&index), ["s0", "s2"]);
             // The first shard of the realm goes; those that stay, and one that comes, are still of one realm.
-            let gone =
-                filrouge_store::text_index::IndexUpdate::Gone(b"r".as_slice().into(), "s0".into());
+            let gone = filrouge_store::text_index::IndexUpdate::Gone((
+                b"r".as_slice().into(),
+                "s0".into(),
+            ));
             index
                 .apply(&[gone, texts(&shard("r", "c"), "s9", &["apple"])], None)
                 .unwrap();

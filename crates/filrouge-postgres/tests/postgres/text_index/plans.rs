@@ -1,7 +1,7 @@
 //! What the planner makes of the index's questions, on real sizes.
 
-use filrouge_store::contract::text_index::{document, found, shard, texts, update};
-use filrouge_store::text_index::{Gone, NewDocument, TextIndex};
+use filrouge_store::contract::text_index::{Asking as _, document, found, shard, texts, update};
+use filrouge_store::text_index::{Coverage, NewDocument, TextIndex};
 use filrouge_testbed::Database;
 
 use super::on;
@@ -24,7 +24,7 @@ fn filled(database: &Database, sessions: usize) {
         };
         let made = |d: usize| document(&d.to_string(), d as u64, &text(d));
         let documents: Vec<NewDocument> = (0..25).map(made).collect();
-        let session = update(&of, &format!("s{n}"), Gone::All, documents);
+        let session = update(&of, &format!("s{n}"), Coverage::Whole, documents);
         index.apply(&[session], None).unwrap();
     }
 }

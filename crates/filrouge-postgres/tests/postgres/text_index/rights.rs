@@ -2,7 +2,7 @@
 
 use filrouge_postgres::text_index::PostgresIndex;
 use filrouge_postgres::{PostgresLedger, migrate_up};
-use filrouge_store::contract::text_index::{found, shard, texts};
+use filrouge_store::contract::text_index::{Asking as _, found, shard, texts};
 use filrouge_store::text_index::TextIndex;
 use filrouge_testbed::Database;
 use filrouge_types::ErrorCode;

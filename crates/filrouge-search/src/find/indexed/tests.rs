@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use filrouge_sources::Role;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Gone, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard,
+    Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, Shard,
 };
 
-use super::super::rank::Evidence;
-use super::super::weigh::Words;
 use super::*;
 use crate::ask::Ask;
 use crate::fields::Field;
 use crate::question::Question;
+use crate::rank::Evidence;
 use crate::spoken::{Piece, Spoken};
+use crate::weigh::Words;
 
 const SESSIONS: usize = 100;
 const DOCUMENTS: usize = 8;
@@ -57,10 +57,12 @@ fn find(says: impl Fn(usize) -> String, query: &str, most: usize) -> Vec<InSessi
                 key: format!("s{session}").into(),
                 ..SessionEntry::default()
             },
-            gone: Gone::All,
+            coverage: Coverage::Whole,
             documents: numbers.map(|n| document(says(n), n)).collect(),
         };
-        index.apply(&[IndexUpdate::Session(update)], None).unwrap();
+        index
+            .change(None, &[IndexUpdate::Session(update)], None)
+            .unwrap();
     }
     let ask = Ask {
         query: query.to_owned(),

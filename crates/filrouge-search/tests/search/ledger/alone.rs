@@ -7,8 +7,7 @@ use filrouge_search::{Ask, LedgerSearch, Mode, Results, Searcher};
 use filrouge_sources::Library;
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, KnownDocument,
-    Reach, Seen, SessionNo, TextIndex,
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex, Which,
 };
 use filrouge_types::Failure;
 
@@ -31,78 +30,31 @@ impl Noting {
     }
 }
 
-/// What a question says, as long as it is.
-fn told(query: &CandidateQuery<'_>) -> String {
-    let CandidateQuery {
-        reach,
-        sessions,
-        kinds,
-        since,
-        until,
-        terms,
-        any,
-    } = query;
-    format!("{reach:?} {sessions:?} {kinds} {since:?} {until:?} {terms:?} {any}")
-}
-
 impl TextIndex for Noting {
-    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
-        self.inner.position()
+    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
+        self.note("known", which);
+        self.inner.known(which)
     }
 
-    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
-        self.note("session", key);
-        self.inner.session(realm, key)
-    }
-
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
-        self.note("sessions", reach);
-        self.inner.sessions(reach)
-    }
-
-    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
-        self.note("sessions_by_no", numbers.len());
-        self.inner.sessions_by_no(numbers)
-    }
-
-    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
-        self.note("documents", session);
-        self.inner.documents(session)
-    }
-
-    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
-        self.inner.apply(updates, position)
-    }
-
-    fn seen(&self) -> Result<Seen, Failure> {
-        self.note("seen", ());
-        self.inner.seen()
-    }
-
-    fn apply_if(
+    fn change(
         &self,
-        seen: &Seen,
+        expected: Option<&Seen>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        self.inner.apply_if(seen, updates, position)
-    }
-
-    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        self.note("unread", limit);
-        self.inner.unread(limit)
+        self.inner.change(expected, updates, position)
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
         self.inner.forget(realm, key)
     }
 
-    fn tidy(&self) -> Result<bool, Failure> {
-        self.inner.tidy()
+    fn clear(&self) -> Result<(), Failure> {
+        self.inner.clear()
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
-        self.note("candidates", told(query));
+        self.note("candidates", query);
         self.inner.candidates(query)
     }
 
@@ -115,36 +67,8 @@ impl TextIndex for Noting {
         self.inner.bodies(documents, each)
     }
 
-    fn without_vector(
-        &self,
-        embedder: &str,
-        kinds: u32,
-        limit: usize,
-    ) -> Result<Vec<DocumentNo>, Failure> {
-        self.inner.without_vector(embedder, kinds, limit)
-    }
-
-    fn put_vectors(&self, embedder: &str, all: &[(DocumentNo, Vec<i8>)]) -> Result<(), Failure> {
-        self.inner.put_vectors(embedder, all)
-    }
-
-    fn nearest(
-        &self,
-        embedder: &str,
-        vector: &[i8],
-        query: &CandidateQuery<'_>,
-        limit: usize,
-    ) -> Result<Vec<(Candidate, i32)>, Failure> {
-        self.note("nearest", (told(query), limit));
-        self.inner.nearest(embedder, vector, query, limit)
-    }
-
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
-        self.inner.keep_vectors_of(embedder)
-    }
-
-    fn clear(&self) -> Result<(), Failure> {
-        self.inner.clear()
+    fn tidy(&self) -> Result<bool, Failure> {
+        self.inner.tidy()
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {

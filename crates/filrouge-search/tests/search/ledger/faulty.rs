@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
-    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, KnownDocument,
-    Reach, Seen, SessionNo, TextIndex,
+    Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex, Which,
 };
 use filrouge_types::{ErrorCode, Failure};
 
@@ -28,49 +27,22 @@ impl Faulty {
 }
 
 impl TextIndex for Faulty {
-    fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
-        self.inner.position()
+    fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
+        self.inner.known(which)
     }
 
-    fn session(&self, realm: &[u8], key: &str) -> Result<Option<IndexedSession>, Failure> {
-        self.inner.session(realm, key)
-    }
-
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
-        self.inner.sessions(reach)
-    }
-
-    fn sessions_by_no(&self, numbers: &[SessionNo]) -> Result<Vec<IndexedSession>, Failure> {
-        self.inner.sessions_by_no(numbers)
-    }
-
-    fn documents(&self, session: SessionNo) -> Result<Vec<KnownDocument>, Failure> {
-        self.inner.documents(session)
-    }
-
-    fn apply(&self, updates: &[IndexUpdate], position: Option<&[u8]>) -> Result<(), Failure> {
-        self.inner.apply(updates, position)
-    }
-
-    fn seen(&self) -> Result<Seen, Failure> {
-        self.inner.seen()
-    }
-
-    fn apply_if(
+    fn change(
         &self,
-        seen: &Seen,
+        expected: Option<&Seen>,
         updates: &[IndexUpdate],
         position: Option<&[u8]>,
     ) -> Result<bool, Failure> {
-        let between = self.between.lock().unwrap().take();
-        if let Some(between) = between {
+        if expected.is_some()
+            && let Some(between) = self.between.lock().unwrap().take()
+        {
             between();
         }
-        self.inner.apply_if(seen, updates, position)
-    }
-
-    fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        self.inner.unread(limit)
+        self.inner.change(expected, updates, position)
     }
 
     fn forget(&self, realm: &[u8], key: &str) -> Result<u64, Failure> {
@@ -87,8 +59,8 @@ impl TextIndex for Faulty {
         self.inner.forget(realm, key)
     }
 
-    fn tidy(&self) -> Result<bool, Failure> {
-        self.inner.tidy()
+    fn clear(&self) -> Result<(), Failure> {
+        self.inner.clear()
     }
 
     fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Vec<Candidate>, Failure> {
@@ -103,35 +75,8 @@ impl TextIndex for Faulty {
         self.inner.bodies(documents, each)
     }
 
-    fn without_vector(
-        &self,
-        embedder: &str,
-        kinds: u32,
-        limit: usize,
-    ) -> Result<Vec<DocumentNo>, Failure> {
-        self.inner.without_vector(embedder, kinds, limit)
-    }
-
-    fn put_vectors(&self, embedder: &str, all: &[(DocumentNo, Vec<i8>)]) -> Result<(), Failure> {
-        self.inner.put_vectors(embedder, all)
-    }
-
-    fn nearest(
-        &self,
-        embedder: &str,
-        vector: &[i8],
-        query: &CandidateQuery<'_>,
-        limit: usize,
-    ) -> Result<Vec<(Candidate, i32)>, Failure> {
-        self.inner.nearest(embedder, vector, query, limit)
-    }
-
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
-        self.inner.keep_vectors_of(embedder)
-    }
-
-    fn clear(&self) -> Result<(), Failure> {
-        self.inner.clear()
+    fn tidy(&self) -> Result<bool, Failure> {
+        self.inner.tidy()
     }
 
     fn status(&self) -> Result<IndexStatus, Failure> {

@@ -1,5 +1,6 @@
 //! Redaction and erasure reach the index in the same breath.
 
+use filrouge_store::contract::text_index::Asking as _;
 use std::sync::atomic::Ordering;
 
 use filrouge_engine::{AppendItems, LinkSession, RedactTurn};

@@ -248,7 +248,7 @@ fn lives(index: Arc<dyn TextIndex>, events: &[Event]) {
     let held = contents(world.index.as_ref());
     let bodies = held
         .iter()
-        .map(|(key, (_, _, bodies))| (key.clone(), bodies.clone()));
+        .map(|(key, (_, bodies))| (key.clone(), bodies.clone()));
     assert_eq!(
         bodies.collect::<std::collections::BTreeMap<_, _>>(),
         expected(&world.source())

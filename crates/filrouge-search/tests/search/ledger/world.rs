@@ -10,9 +10,10 @@ use filrouge_search::Spoken;
 use filrouge_search::ledger::{LedgerFeed, Progress};
 use filrouge_sources::Source;
 use filrouge_sources::ledger::LedgerSource;
+use filrouge_store::contract::text_index::{Asking as _, query};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::text_index::memory::MemoryIndex;
-use filrouge_store::text_index::{CandidateQuery, IndexedSession, KnownDocument, Reach, TextIndex};
+use filrouge_store::text_index::{CandidateQuery, IndexedSession, Reach, TextIndex};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{FixedClock, IdentityId, ItemBody, JsonText, SessionId, TenantId, Turn};
 
@@ -149,8 +150,7 @@ impl World {
             kinds: u32::MAX,
             since: None,
             until: None,
-            terms: &terms,
-            any: false,
+            wanted: filrouge_store::text_index::Wanted::All(&terms),
         };
         !self.index.candidates(&query).unwrap().is_empty()
     }
@@ -161,18 +161,16 @@ impl World {
     }
 }
 
-/// All that an index holds: each session's shard and documents by their keys, and their bodies.
-pub(super) type Contents = BTreeMap<String, (Vec<u8>, Vec<KnownDocument>, Vec<Vec<u8>>)>;
+/// All that an index holds: each session's shard, and the bodies of its documents.
+pub(super) type Contents = BTreeMap<String, (Vec<u8>, Vec<Vec<u8>>)>;
 
 pub(super) fn contents(index: &dyn TextIndex) -> Contents {
     let reach = Reach::Realm(realm());
     let mut all = Contents::new();
     for session in index.sessions(&reach).unwrap().iter() {
-        let mut known = index.documents(session.no).unwrap();
-        known.sort_by(|a, b| a.key.cmp(&b.key));
         let bodies = bodies(index, session);
         let key = session.entry.key.to_string();
-        all.insert(key, (session.shard.owner.to_vec(), known, bodies));
+        all.insert(key, (session.shard.owner.to_vec(), bodies));
     }
     all
 }
@@ -180,13 +178,8 @@ pub(super) fn contents(index: &dyn TextIndex) -> Contents {
 fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
     let (reach, sessions) = (Reach::Shard(session.shard.clone()), [session.no]);
     let query = CandidateQuery {
-        reach: &reach,
         sessions: Some(&sessions),
-        kinds: u32::MAX,
-        since: None,
-        until: None,
-        terms: &[],
-        any: false,
+        ..query(&reach, &[])
     };
     let found = index.candidates(&query).unwrap();
     let numbers: Vec<u64> = found.iter().map(|candidate| candidate.document).collect();

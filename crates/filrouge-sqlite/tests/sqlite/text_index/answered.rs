@@ -1,7 +1,9 @@
 //! Questions that are asked again: the answer is that of now, whoever has changed the index meanwhile.
 
-use filrouge_store::contract::text_index::{all_of, found, query, shard, shown, texts, tidied};
-use filrouge_store::text_index::{Reach, TextIndex};
+use filrouge_store::contract::text_index::{
+    Asking as _, all_of, found, query, shard, shown, texts, tidied,
+};
+use filrouge_store::text_index::{Reach, TextIndex, Wanted};
 
 use super::on;
 
@@ -57,7 +59,7 @@ fn an_answer_is_that_to_its_own_question() {
     let mut only = query(&of_a, &apple);
     only.sessions = Some(&own);
     let mut any = two.clone();
-    any.any = true;
+    any.wanted = Wanted::Any(&both);
     let mut late = whole.clone();
     late.since = Some(2000);
     let mut other_kinds = whole.clone();

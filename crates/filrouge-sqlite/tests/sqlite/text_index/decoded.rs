@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-/// Every number of a document in any list or set, and every word that is spelled.
+/// Every number of a document in any list, and every word that is spelled.
 pub(super) struct Decoded {
     pub(super) numbers: Vec<u64>,
     pub(super) words: Vec<String>,
@@ -42,29 +42,6 @@ fn long_list(first: u64, list: &[u8], numbers: &mut Vec<u64>) {
         }
         form => panic!("a list of form {form}"),
     }
-}
-
-/// The numbers of a set.
-fn set(mut number: u64, set: &[u8]) -> Vec<u64> {
-    let count = u16::from_le_bytes([set[1], set[2]]);
-    let mut bits = (0..(set.len() - 3) * 8).map(|at| set[3 + at / 8] >> (at % 8) & 1 == 1);
-    let mut numbers = vec![number];
-    for _ in 1..count {
-        let mut take = |count: u8| {
-            (0..count).fold(0_u64, |all, at| all | u64::from(bits.next().unwrap()) << at)
-        };
-        let mut ones = 0;
-        while ones < 32 && take(1) == 1 {
-            ones += 1;
-        }
-        let distance = match ones {
-            32 => take(64),
-            ones => ones << set[0] | take(set[0]),
-        };
-        number += distance + 1;
-        numbers.push(number);
-    }
-    numbers
 }
 
 /// Decodes all; each word has documents, each long list a word, each number lies within its segment.
@@ -122,12 +99,7 @@ pub(super) fn decoded(path: &Path) -> Decoded {
         long.len(),
         "a long list for each word without a short one"
     );
-    let sql = format!("SELECT g.id, g.first, g.last, t.first, t.pairs FROM junction t {of}");
-    for (_, first, last, begin, pairs) in rows(&sql) {
-        let span = last - first + 1;
-        all.extend(set(begin, &pairs).iter().map(|pair| first + pair % span));
-    }
-    for table in ["long_posting", "spelling", "posting", "junction"] {
+    for table in ["long_posting", "spelling", "posting"] {
         let sql = format!(
             "SELECT count(*) FROM {table} WHERE (shard, segment) NOT IN (SELECT shard, id FROM segment)"
         );

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use filrouge_store::contract::text_index::{found, shard, texts, tidied};
+use filrouge_store::contract::text_index::{Asking as _, found, shard, texts, tidied};
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::ErrorCode;
 use rusqlite::Connection;

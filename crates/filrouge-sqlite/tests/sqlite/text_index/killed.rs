@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use filrouge_store::contract::text_index::{bodies, found, numbers, query, shard, texts, tidied};
+use filrouge_store::contract::text_index::{
+    Asking as _, bodies, found, numbers, query, shard, texts, tidied,
+};
 use filrouge_store::text_index::{Reach, TextIndex};
 use rusqlite::Connection;
 

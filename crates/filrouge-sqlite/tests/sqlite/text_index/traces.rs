@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use filrouge_store::contract::text_index::{
-    document, found, numbers, query, shard, texts, tidied, update,
+    Asking as _, document, found, numbers, query, shard, texts, tidied, update,
 };
-use filrouge_store::text_index::{Gone, IndexUpdate, Reach, TextIndex};
+use filrouge_store::text_index::{Coverage, IndexUpdate, Reach, TextIndex};
 use rusqlite::Connection;
 
 use super::decoded::{Decoded, decoded};
@@ -67,14 +67,20 @@ fn nothing_is_left_of_what_was_forgotten() {
         let fruit = document("2", 2, "words of fruit");
         let documents = documents.into_iter().chain([fruit]).collect();
         index
-            .apply(&[update(&a, "s", Gone::All, documents)], None)
+            .apply(&[update(&a, "s", Coverage::Whole, documents)], None)
             .unwrap();
         // As many that they go into postings with it.
         let many: Vec<_> = (0..70)
-            .map(|n| document(&format!("n{n}"), 3, &format!("{SECRET}{n}")))
+            .map(|n| {
+                document(
+                    &format!("n{n}"),
+                    if n == 3 { 4 } else { 3 },
+                    &format!("{SECRET}{n}"),
+                )
+            })
             .collect();
         index
-            .apply(&[update(&a, "s", Gone::Keys(Vec::new()), many)], None)
+            .apply(&[update(&a, "s", Coverage::Units(Vec::new()), many)], None)
             .unwrap();
         let reach = Reach::Shard(a.clone());
         let session = [index.session(b"r", "s").unwrap().unwrap().no];
@@ -87,7 +93,7 @@ fn nothing_is_left_of_what_was_forgotten() {
                 &[update(
                     &a,
                     "s",
-                    Gone::Keys(vec!["n3".into()]),
+                    Coverage::Units(vec![4]),
                     vec![document("n4", 3, "new")],
                 )],
                 None,
@@ -148,7 +154,7 @@ fn a_session_that_went_before_it_was_forgotten() {
         .apply(&[texts(&a, "s", &many), texts(&a, "t", &["words"])], None)
         .unwrap();
     index
-        .apply(&[IndexUpdate::Gone((*b"r").into(), "s".into())], None)
+        .apply(&[IndexUpdate::Gone(((*b"r").into(), "s".into()))], None)
         .unwrap();
     assert_eq!(index.forget(b"r", "s").unwrap(), 0);
     assert!(!told(&path, SECRET));
@@ -181,7 +187,7 @@ fn what_a_reader_held_up_is_done_later() {
     let index = on(&path);
     let a = shard("r", "a");
     index.apply(&[texts(&a, "s", &[SECRET])], None).unwrap();
-    let session = index.session(b"r", "s").unwrap().unwrap().no;
+    let reach = Reach::Shard(a.clone());
     let reader = Connection::open(&path).unwrap();
     let count = "SELECT count(*) FROM document";
     reader.execute_batch("BEGIN").unwrap();
@@ -191,8 +197,8 @@ fn what_a_reader_held_up_is_done_later() {
         let late = threads.spawn(|| index.forget(b"r", "s"));
         // It is gone for whoever asks, and waits for the one who reads.
         while index
-            .documents(session)
-            .is_ok_and(|known| !known.is_empty())
+            .candidates(&query(&reach, &[]))
+            .is_ok_and(|found| !found.is_empty())
         {
             std::thread::yield_now();
         }

@@ -1,11 +1,11 @@
 //! What is found.
 
 use super::{
-    IndexFixture, all_of, bodies, document, entry, found, numbers, query, shard, shown, texts,
-    tidied, update,
+    Asking as _, IndexFixture, all_of, bodies, document, entry, found, numbers, query, shard,
+    shown, texts, tidied, update,
 };
 use crate::text_index::{
-    CandidateQuery, Gone, IndexUpdate, NewDocument, Reach, SessionUpdate, TITLE,
+    CandidateQuery, Coverage, IndexUpdate, NewDocument, Reach, SessionUpdate, TITLE, Wanted,
 };
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
@@ -26,7 +26,7 @@ pub fn kinds_times_and_sessions(make: Make) {
     f.index
         .apply(
             &[
-                update(&a, "s", Gone::All, documents),
+                update(&a, "s", Coverage::Whole, documents),
                 texts(&a, "t", &["apple"]),
             ],
             None,
@@ -95,8 +95,8 @@ pub fn alternatives(make: Make) {
         }
         let terms = all_of(&["apple", "cream", "pears"]);
         let any = CandidateQuery {
-            any: true,
-            ..query(&reach, &terms)
+            wanted: Wanted::Any(&terms),
+            ..query(&reach, &[])
         };
         let found = f.index.candidates(&any).unwrap();
         let met: Vec<u64> = found.iter().map(|c| c.met).collect();
@@ -211,7 +211,7 @@ pub fn many_documents(make: Make) {
                 b.clone()
             },
             entry,
-            gone: Gone::All,
+            coverage: Coverage::Whole,
             documents: documents.collect(),
         }));
     }

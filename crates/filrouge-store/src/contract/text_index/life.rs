@@ -1,19 +1,22 @@
 //! What becomes of sessions and documents.
 
 use super::{
-    IndexFixture, all_of, document, entry, found, query, shard, shown, texts, tidied, update,
+    Asking as _, IndexFixture, all_of, document, entry, found, query, shard, shown, texts, tidied,
+    update,
 };
-use crate::text_index::{Gone, IndexUpdate, Reach, Seen};
+use crate::text_index::{CandidateQuery, Coverage, IndexUpdate, Reach, Seen};
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
 
-fn keys(f: &IndexFixture, realm: &str, session: &str) -> Vec<(String, u64)> {
+fn keys(f: &IndexFixture, realm: &str, session: &str) -> Vec<String> {
     let session = f.index.session(realm.as_bytes(), session).unwrap().unwrap();
-    let documents = f.index.documents(session.no).unwrap();
-    let mut keys: Vec<_> = documents
-        .iter()
-        .map(|d| (d.key.to_string(), d.unit))
-        .collect();
+    let reach = Reach::Shard(session.shard);
+    let own = CandidateQuery {
+        sessions: Some(&[session.no]),
+        ..query(&reach, &[])
+    };
+    let key = |body: String| body.split_once('=').unwrap().0.to_owned();
+    let mut keys: Vec<String> = shown(&*f.index, &own).into_iter().map(key).collect();
     keys.sort();
     keys
 }
@@ -32,29 +35,63 @@ pub fn documents_come_and_go(make: Make) {
         if tidy {
             tidied(&*f.index);
         }
-        // One anew, one as it was, one gone by its key, then one by its unit.
-        let again = vec![document("0", 0, "one plum")];
-        let gone = Gone::Keys(vec!["2".into(), "unknown".into()]);
+        // One anew, one as it was, one gone, then another one.
+        let again = vec![document("0", 7, "one plum")];
+        let gone = Coverage::Units(vec![2, 77]);
         f.index
             .apply(&[update(&a, "s", gone, again)], None)
             .unwrap();
         assert_eq!(found(&*f.index, &a, &["apple"]), ["1=two apples"]);
         assert_eq!(found(&*f.index, &a, &["plum"]), ["0=one plum"]);
-        assert_eq!(keys(&f, "r", "s"), [("0".into(), 0), ("1".into(), 1)]);
-        let gone = Gone::Units(vec![1, 77]);
+        assert_eq!(keys(&f, "r", "s"), ["0", "1"]);
+        let gone = Coverage::Units(vec![1, 77]);
         let back = vec![document("2", 2, "three pears")];
         f.index.apply(&[update(&a, "s", gone, back)], None).unwrap();
-        assert_eq!(keys(&f, "r", "s"), [("0".into(), 0), ("2".into(), 2)]);
+        assert_eq!(keys(&f, "r", "s"), ["0", "2"]);
         assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
         f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
         assert_eq!(found(&*f.index, &a, &["apple"]).len(), 2);
         assert_eq!(f.index.session(b"r", "s").unwrap().unwrap().no, session.no);
     }
-    let gone = IndexUpdate::Gone((*b"r").into(), "s".into());
+    let gone = IndexUpdate::Gone(((*b"r").into(), "s".into()));
     f.index.apply(&[gone.clone(), gone], None).unwrap();
     assert_eq!(f.index.session(b"r", "s").unwrap(), None);
     assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
     assert!(f.index.sessions(&Reach::Shard(a)).unwrap().is_empty());
+}
+
+/// What is put again as it is keeps its number; of two with one key the later one is there.
+pub fn what_is_the_same_stays(make: Make) {
+    let (f, a) = (make(), shard("r", "a"));
+    let reach = Reach::Shard(a.clone());
+    let all = ["one apple", "two apples", "three pears"];
+    let numbers = || super::numbers(&f.index.candidates(&query(&reach, &[])).unwrap());
+    for tidy in [false, true] {
+        f.index.clear().unwrap();
+        f.index.apply(&[texts(&a, "s", &all)], None).unwrap();
+        if tidy {
+            tidied(&*f.index);
+        }
+        let before = numbers();
+        f.index
+            .apply(
+                &[texts(&a, "s", &["one apple", "two plums", "three pears"])],
+                None,
+            )
+            .unwrap();
+        let now = numbers();
+        assert_eq!(now[1..], [before[0], before[2]]);
+        assert!(now[0] > before[0]);
+        let twice = vec![document("1", 1, "two figs"), document("1", 1, "two apples")];
+        f.index
+            .apply(&[update(&a, "s", Coverage::Units(vec![1]), twice)], None)
+            .unwrap();
+        assert_eq!(found(&*f.index, &a, &["two"]), ["1=two apples"]);
+        let again = texts(&a, "s", &["one apple", "two apples", "three pears"]);
+        let before = numbers();
+        f.index.apply(&[again], None).unwrap();
+        assert_eq!(numbers(), before);
+    }
 }
 
 pub fn a_session_moves(make: Make) {
@@ -65,7 +102,7 @@ pub fn a_session_moves(make: Make) {
     tidied(&*f.index);
     let one = vec![document("0", 0, "apple")];
     f.index
-        .apply(&[update(&b, "s", Gone::Keys(Vec::new()), one)], None)
+        .apply(&[update(&b, "s", Coverage::Units(Vec::new()), one)], None)
         .unwrap();
     assert_eq!(found(&*f.index, &a, &["apple"]), [""; 0]);
     assert_eq!(found(&*f.index, &b, &["apple"]), ["0=apple"]);
@@ -145,7 +182,7 @@ pub fn forgotten_is_gone(make: Make) {
         assert_eq!(found(&*f.index, &a, &["apple"]), ["0=apple pie"]);
         let session = f.index.session(b"r", "s").unwrap().unwrap();
         assert_eq!(session.entry.stamp, [0, 0]);
-        assert_eq!(f.index.documents(session.no).unwrap(), []);
+        assert_eq!(keys(&f, "r", "s"), [""; 0]);
         assert_eq!(f.index.unread(9).unwrap(), [session]);
         assert_eq!(f.index.unread(0).unwrap(), []);
     }
@@ -185,7 +222,7 @@ pub fn numbers_are_not_given_again(make: Make) {
             0 => f.index.forget(b"r", "s").map(|_| ()).unwrap(),
             1 => f.index.clear().unwrap(),
             _ => {
-                let gone = IndexUpdate::Gone((*b"r").into(), "s".into());
+                let gone = IndexUpdate::Gone(((*b"r").into(), "s".into()));
                 f.index.apply(&[gone], None).unwrap();
                 f.index.apply(&[texts(&a, "s", &[])], None).unwrap();
                 let no = f.index.session(b"r", "s").unwrap().unwrap().no;

@@ -3,9 +3,10 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::{IndexFixture, document, memory, query, shard, tidied, update};
+use super::{Asking as _, IndexFixture, document, memory, query, shard, tidied, update};
 use crate::text_index::{
-    CandidateQuery, Gone, IndexUpdate, NewDocument, Reach, Shard, TITLE, TextIndex, fold,
+    CandidateQuery, Coverage, IndexUpdate, NewDocument, Reach, Shard, TITLE, TextIndex, Wanted,
+    Which, fold,
 };
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;
@@ -15,7 +16,7 @@ enum Step {
     Put {
         owner: usize,
         session: usize,
-        gone: Option<Gone>,
+        coverage: Option<Coverage>,
         texts: Vec<(u64, u8, i64, String)>,
     },
     Gone(usize),
@@ -43,17 +44,17 @@ fn words() -> impl Strategy<Value = String> {
 
 fn step() -> impl Strategy<Value = Step> {
     let texts = proptest::collection::vec((0..6_u64, 0..4_u8, -5..5_i64, words()), 0..5);
-    let gone = prop_oneof![
-        Just(Some(Gone::All)),
-        proptest::collection::vec(0..6_u64, 0..3).prop_map(|units| Some(Gone::Units(units))),
-        Just(Some(Gone::Keys(vec!["1".into(), "3".into()]))),
+    let coverage = prop_oneof![
+        Just(Some(Coverage::Whole)),
+        proptest::collection::vec(0..6_u64, 0..3).prop_map(|units| Some(Coverage::Units(units))),
+        Just(Some(Coverage::Units(vec![1, 3]))),
         Just(None),
     ];
     let literal = piece().prop_filter("nothing", |l| !l.contains('\u{1f}'));
     let term = proptest::collection::vec(literal, 1..3);
     let terms = proptest::collection::vec(term, 0..4);
     prop_oneof![
-        5 => (0..3_usize, 0..4_usize, gone, texts).prop_map(|(owner, session, gone, texts)| Step::Put { owner, session, gone, texts }),
+        5 => (0..3_usize, 0..4_usize, coverage, texts).prop_map(|(owner, session, coverage, texts)| Step::Put { owner, session, coverage, texts }),
         1 => (0..4_usize).prop_map(Step::Gone),
         1 => (0..4_usize).prop_map(Step::Forget),
         2 => Just(Step::Tidy),
@@ -66,7 +67,7 @@ fn made(step: &Step) -> Option<(usize, IndexUpdate)> {
         Step::Put {
             owner,
             session,
-            gone,
+            coverage,
             texts,
         } => {
             let document = |(unit, kind, created, text): &(u64, u8, i64, String)| NewDocument {
@@ -74,13 +75,16 @@ fn made(step: &Step) -> Option<(usize, IndexUpdate)> {
                 created: *created,
                 ..document(&unit.to_string(), *unit, text)
             };
-            let gone = gone.clone().unwrap_or(Gone::Keys(Vec::new()));
+            let coverage = coverage.clone().unwrap_or(Coverage::Units(Vec::new()));
             let documents = texts.iter().map(document).collect();
             let of = shard("r", OWNERS[*owner]);
-            Some((*owner, update(&of, &format!("s{session}"), gone, documents)))
+            Some((
+                *owner,
+                update(&of, &format!("s{session}"), coverage, documents),
+            ))
         }
         Step::Gone(session) => {
-            let gone = IndexUpdate::Gone((*b"r").into(), format!("s{session}").into());
+            let gone = IndexUpdate::Gone(((*b"r").into(), format!("s{session}").into()));
             Some((0, gone))
         }
         _ => None,
@@ -94,26 +98,30 @@ type Row = (String, String, u8, i64, u64);
 fn rows(index: &dyn TextIndex, query: &CandidateQuery<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for candidate in index.candidates(query).unwrap() {
-        let session = index.sessions_by_no(&[candidate.session]).unwrap();
+        let realm = Reach::Realm((*b"r").into());
+        let numbers = [candidate.session];
+        let session = index
+            .known(Which::Numbers(&realm, &numbers))
+            .unwrap()
+            .sessions;
         let body = super::bodies(index, &[candidate.document]).remove(0);
         let text = fold(body.split_once('=').unwrap().1).into_owned();
         let mut met = 0;
-        for (n, term) in query.terms.iter().enumerate() {
+        for (n, term) in query.wanted.terms().iter().enumerate() {
             let holds = term.iter().any(|literal| text.contains(literal.as_str()));
             assert!(!holds || candidate.met >> n & 1 == 1, "{body:?} {term:?}");
             met |= u64::from(holds) << n;
         }
-        let enough = match query.any {
-            _ if query.terms.is_empty() => true,
+        let enough = match query.wanted.is_any() {
             true => met != 0,
-            false => met.count_ones() as usize == query.terms.len(),
+            false => met.count_ones() as usize == query.wanted.terms().len(),
         };
         if enough {
             let key = session[0].entry.key.to_string();
             rows.push((key, body, candidate.kind, candidate.created, met));
         }
     }
-    if query.any {
+    if query.wanted.is_any() {
         rows.sort();
     }
     rows
@@ -128,9 +136,12 @@ fn answers(index: &dyn TextIndex, step: &Step, reaches: &[Reach]) -> Vec<Vec<Row
     let terms: Vec<Vec<String>> = terms.iter().map(fold).collect();
     let ask = |reach| {
         let question = CandidateQuery {
-            any: *any,
+            wanted: match any {
+                true => Wanted::Any(&terms),
+                false => Wanted::All(&terms),
+            },
             since: *since,
-            ..query(reach, &terms)
+            ..query(reach, &[])
         };
         rows(index, &question)
     };
@@ -204,12 +215,12 @@ pub fn others_are_not_seen(make: Make) {
                 Step::Put {
                     session,
                     owner,
-                    gone,
+                    coverage,
                     texts,
                 } => Step::Put {
                     session: session * 3 + owner,
                     owner,
-                    gone,
+                    coverage,
                     texts,
                 },
                 step => step,

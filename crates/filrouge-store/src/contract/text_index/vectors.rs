@@ -1,6 +1,6 @@
 //! Vectors and what is near them.
 
-use super::{ALL_KINDS, IndexFixture, numbers, query, shard, texts};
+use super::{ALL_KINDS, Asking as _, IndexFixture, numbers, query, shard, texts};
 use crate::text_index::memory::product;
 use crate::text_index::{Candidate, CandidateQuery, Reach};
 

@@ -87,13 +87,6 @@ impl Evidence {
         near: false,
     };
 
-    /// What all messages of a session come to.
-    pub(crate) fn of_all(messages: impl Iterator<Item = Self>) -> Self {
-        let mut all = Self::NONE;
-        messages.for_each(|one| all.add(one));
-        all
-    }
-
     /// Adds what speaks for another message of the session.
     pub(crate) fn add(&mut self, other: Self) {
         self.matches += other.matches;

@@ -3,10 +3,10 @@
 use filrouge_sources::Role;
 use memchr::memmem::Finder;
 
-use super::rank::{Evidence, Weight};
 use crate::matcher::Matcher;
 use crate::query::Kind;
 use crate::question::Question;
+use crate::rank::{Evidence, Weight};
 use crate::spoken::{Piece, Spoken, folded_literal};
 use crate::term::Folding;
 
