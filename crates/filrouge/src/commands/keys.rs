@@ -69,7 +69,7 @@ pub(super) async fn run(config: &Config, what: Keys) -> anyhow::Result<ExitCode>
 async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
     let new = NewApiKey {
         name: new.name,
-        tenant_id: config.tenant.value.clone(),
+        tenant_id: config.tenant.clone(),
         role: new.role,
         identity_id: new
             .identity
@@ -101,7 +101,7 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
 
 async fn list(config: &Config) -> anyhow::Result<ExitCode> {
     let opened = open(config, Need::Existing).await?;
-    let keys = opened.engine.api_keys(&config.tenant.value).await?;
+    let keys = opened.engine.api_keys(&config.tenant).await?;
     if config.json {
         let data: Vec<_> = keys.iter().map(|key| Shown::of(key, None)).collect();
         document(&serde_json::json!({ "data": data }))?;
@@ -133,7 +133,7 @@ async fn list(config: &Config) -> anyhow::Result<ExitCode> {
 async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
     let opened = open(config, Need::Existing).await?;
-    let tenant = &config.tenant.value;
+    let tenant = &config.tenant;
     let revoked = opened.engine.revoke_api_key(tenant, key_id).await;
     opened.close().await;
     let key = revoked.map_err(Absent::told)?;
