@@ -39,8 +39,8 @@ pub(crate) async fn open(
     config: &Config,
     makes: bool,
 ) -> anyhow::Result<Option<Arc<dyn TextIndex>>> {
-    let makes = makes && config.search.index.on.value;
-    match &config.store.value {
+    let makes = makes && config.search.index.on;
+    match &config.store {
         StoreUrl::Memory => Ok(makes.then(|| Arc::new(MemoryIndex::default()) as _)),
         StoreUrl::Sqlite(path) => {
             let file = file_of(path);
@@ -51,7 +51,7 @@ pub(crate) async fn open(
             Ok(Some(Arc::new(opened?)))
         }
         StoreUrl::Postgres(url) => {
-            if !config.search.index.on.value {
+            if !config.search.index.on {
                 return Ok(None);
             }
             // It reads no data that is authenticated.

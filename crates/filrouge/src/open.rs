@@ -50,17 +50,17 @@ impl Opened {
 
 /// Whoever runs the command line sees the whole tenant.
 pub(crate) fn operator(config: &Config) -> Caller {
-    Caller::operator(config.tenant.value.clone())
+    Caller::operator(config.tenant.clone())
 }
 
 pub(crate) fn keyring(config: &Config, store_exists: bool) -> anyhow::Result<Keyring> {
-    let path = &config.keyring.value;
+    let path = &config.keyring;
     if config.unverified && !path.exists() {
         // Reading by links alone: no key is asked for a MAC.
         return Ok(Keyring::single([0; 32]));
     }
     if store_exists {
-        Ok(keyfile::load(path).map_err(|failure| match &config.store.value {
+        Ok(keyfile::load(path).map_err(|failure| match &config.store {
             // Whoever shares a database with other machines most often lacks what they have.
             StoreUrl::Postgres(_) if !path.exists() => failure
                 .with_hint("copy the keyring file from the machine that wrote first, or put it back from a backup"),
@@ -96,7 +96,7 @@ pub(crate) fn ledger(config: &Config, need: Need) -> anyhow::Result<Ready> {
     if need == Need::Any {
         refuse_unverified(config)?;
     }
-    match &config.store.value {
+    match &config.store {
         StoreUrl::Memory => in_memory(),
         StoreUrl::Sqlite(path) => sqlite(config, path, need),
         StoreUrl::Postgres(url) => postgres(config, url, need),
@@ -132,7 +132,7 @@ fn sqlite(config: &Config, path: &Path, need: Need) -> anyhow::Result<Ready> {
         options.check = Check::Unverified;
     }
     let ledger = SqliteLedger::open(options)?;
-    let anchor = Anchor::new(&config.anchor.value, ledger.store_id(), keyring.clone());
+    let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
     Ok(Ready {
         ledger: Arc::new(ledger),
         anchor: Some(anchor),
@@ -162,7 +162,7 @@ pub(crate) fn at(url: &PostgresUrl, failure: Failure) -> Failure {
 
 /// Whether there is a store already, which belongs to a keyring.
 pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
-    match &config.store.value {
+    match &config.store {
         StoreUrl::Sqlite(path) => Ok(path.exists()),
         StoreUrl::Postgres(url) => {
             // Looking needs no keys.
@@ -176,13 +176,13 @@ pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
 
 fn postgres(config: &Config, url: &PostgresUrl, need: Need) -> anyhow::Result<Ready> {
     // Keys are made for a new store alone: one that another machine has begun has keys already, which belong here too.
-    let exists = config.keyring.value.exists() || store_exists(config)?;
+    let exists = config.keyring.exists() || store_exists(config)?;
     if need == Need::Existing && !exists {
         return Err(absent(url).into());
     }
     let keyring = Arc::new(keyring(config, exists)?);
     let mut options = url.options(keyring.clone())?;
-    if let Some(direct) = &config.store_direct.value {
+    if let Some(direct) = &config.store_direct {
         options = options.with_direct(direct.as_given())?;
     }
     options.make = need == Need::Any;
@@ -190,7 +190,7 @@ fn postgres(config: &Config, url: &PostgresUrl, need: Need) -> anyhow::Result<Re
         options.check = Check::Unverified;
     }
     let ledger = PostgresLedger::open(options).map_err(|f| at(url, f))?;
-    let anchor = Anchor::new(&config.anchor.value, ledger.store_id(), keyring.clone());
+    let anchor = Anchor::new(&config.anchor, ledger.store_id(), keyring.clone());
     let clock = ledger.clock();
     Ok(Ready {
         ledger: Arc::new(ledger),
@@ -216,19 +216,19 @@ fn hot_store(
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Option<Arc<dyn HotStore>>> {
     let hot = &config.hot;
-    Ok(match &hot.url.value {
+    Ok(match &hot.url {
         HotUrl::Memory if process == Process::Command => None,
         HotUrl::Memory => Some(Arc::new(MemoryHot::new(
-            hot.bounds(),
-            hot.memory_bytes(),
+            hot.bounds,
+            hot.memory_bytes,
             clock.clone(),
         ))),
         HotUrl::Redis(url) => {
             let options = filrouge_redis::Options {
                 password: RedisUrl::password(),
-                prefix: hot.prefix().to_owned(),
-                bounds: hot.bounds(),
-                timeout: hot.timeout(),
+                prefix: hot.prefix.clone(),
+                bounds: hot.bounds,
+                timeout: hot.timeout,
                 ..filrouge_redis::Options::new(url.as_given())
             };
             Some(Arc::new(RedisHot::open(&options)?))
@@ -261,8 +261,8 @@ fn spooling(
     keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Option<Arc<Spooling>>> {
-    let in_memory = config.store.value == StoreUrl::Memory;
-    let options = config.spool.options().filter(|_| !in_memory);
+    let in_memory = config.store == StoreUrl::Memory;
+    let options = Some(config.spool.clone()).filter(|o| o.bytes > 0 && !in_memory);
     let options = options.filter(|_| process == Process::Server);
     let open = |options| Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options);
     Ok(options.map(open).transpose()?)

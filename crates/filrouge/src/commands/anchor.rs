@@ -81,11 +81,11 @@ fn audit(
     seen: Option<Position>,
     now: Position,
 ) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&config.anchor.value)?;
+    std::fs::create_dir_all(&config.anchor)?;
     let mut file = OpenOptions::new()
         .create(true)
         .append(true)
-        .open(config.anchor.value.join("audit.jsonl"))?;
+        .open(config.anchor.join("audit.jsonl"))?;
     let line = json!({
         "at": SystemClock.now(), "action": action, "store_id": store,
         "anchored_commit": seen.map(|p| p.commit_no), "newest_commit": now.commit_no,

@@ -29,7 +29,7 @@ pub(super) async fn run(config: &Config, from: &str, to: &str) -> anyhow::Result
     refuse_unverified(config)?;
     let (from, to) = (store(from)?, store(to)?);
     refuse_same(&from, &to)?;
-    let keyring = Arc::new(keyfile::load(&config.keyring.value)?);
+    let keyring = Arc::new(keyfile::load(&config.keyring)?);
     let source = source(&from, keyring.clone())?;
     let result = copied(config, source.clone(), (&from, &to), keyring).await;
     source.close().await;
@@ -44,7 +44,7 @@ pub(super) async fn run(config: &Config, from: &str, to: &str) -> anyhow::Result
 
 /// A store that can be copied.
 fn store(url: &str) -> Result<StoreUrl, Usage> {
-    match url.parse()? {
+    match url.parse().map_err(Usage::new)? {
         StoreUrl::Memory => Err(Usage::new("a store in memory cannot be copied")
             .with_hint("it is gone with its process; name a store that lasts")),
         url => Ok(url),
@@ -138,7 +138,7 @@ async fn refuse_rolled_back(
     source: &dyn Ledger,
     keyring: Arc<Keyring>,
 ) -> anyhow::Result<()> {
-    let anchor = Anchor::new(&config.anchor.value, source.store_id(), keyring);
+    let anchor = Anchor::new(&config.anchor, source.store_id(), keyring);
     if !anchor.path().exists() {
         return Ok(());
     }
@@ -163,7 +163,7 @@ async fn copied(
     let mut target = Target::new(intake(to, keyring.clone())?, to.clone());
     let told = target.told();
     let stop = Arc::new(AtomicBool::new(false));
-    let anchors = config.anchor.value.clone();
+    let anchors = config.anchor.clone();
     let mut progress = Progress::new(stop.clone(), anchors, keyring, told.clone());
     // Asked for before the copy begins: a signal that nobody waits for ends the process at once.
     let mut interrupt = signal(SignalKind::interrupt())?;

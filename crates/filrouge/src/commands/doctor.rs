@@ -150,7 +150,7 @@ async fn check_store(
         "store",
         format!(
             "{}{}{version}, commit {}",
-            config.store.value,
+            config.store,
             if version.is_empty() { "" } else { ", " },
             opened.ledger.position().commit_no
         ),
@@ -198,7 +198,7 @@ async fn check_store(
 /// What waits for the ledger, and what it has refused; it is looked at also while the ledger does not answer.
 fn check_spool(config: &Config) -> Check {
     let name = "spool";
-    if !config.spool.dir.value.exists() {
+    if !config.spool.directory.exists() {
         return passed(name, "nothing has waited for the store yet");
     }
     match doctor_spool::counts(config) {
@@ -224,12 +224,12 @@ pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<Exit
         Ok((access, _)) => (vec![passed(name, source)], Some(access)),
         Err(e) => (vec![failed(name, &e)], None),
     };
-    if config.store.value != StoreUrl::Memory {
-        checks.push(check_keyring(&config.keyring.value));
+    if config.store != StoreUrl::Memory {
+        checks.push(check_keyring(&config.keyring));
     }
     let mut told = Standings::default();
     check_store(config, access, sessions, &mut checks, &mut told).await;
-    if config.store.value != StoreUrl::Memory {
+    if config.store != StoreUrl::Memory {
         checks.push(check_spool(config));
     }
     let ok = checks.iter().all(|c| c.ok);

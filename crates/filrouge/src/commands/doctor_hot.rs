@@ -68,8 +68,8 @@ impl HotStanding {
         engine: &Engine,
         sessions: usize,
     ) -> Result<Option<Self>, Failure> {
-        let url = config.hot.url.value.to_string();
-        if config.hot.url.value == HotUrl::Memory {
+        let url = config.hot.url.to_string();
+        if config.hot.url == HotUrl::Memory {
             return Ok(Some(Self::of(url, "memory", HotHealth::default())));
         }
         let Some(tiers) = engine.tiers() else {

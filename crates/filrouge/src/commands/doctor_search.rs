@@ -22,11 +22,11 @@ impl SearchStanding {
     /// # Errors
     /// When there is one that does not answer.
     pub(super) async fn look(config: &Config) -> anyhow::Result<Option<Self>> {
-        if !config.search.index.on.value {
+        if !config.search.index.on {
             let detail = "search.index is false: everything is looked through".to_owned();
             return Ok(Some(Self { detail, hint: None }));
         }
-        let lacks = match &config.store.value {
+        let lacks = match &config.store {
             StoreUrl::Memory => return Ok(None),
             StoreUrl::Sqlite(path) if !file_of(path).exists() => {
                 return Ok(Some(Self {
@@ -37,7 +37,7 @@ impl SearchStanding {
             StoreUrl::Sqlite(_) => None,
             StoreUrl::Postgres(url) => lacks(url).await?,
         };
-        let place = place(&config.store.value);
+        let place = place(&config.store);
         Ok(Some(match lacks {
             None => Self {
                 detail: place,

@@ -35,7 +35,7 @@ pub(super) fn run(config: &Config, asked: &DoctorSpool) -> anyhow::Result<ExitCo
     }
     let lines = letters.list(asked.show)?;
     if config.json {
-        document(&json!({ "directory": config.spool.dir.value, "entries": lines }))?;
+        document(&json!({ "directory": config.spool.directory, "entries": lines }))?;
     } else {
         table(&lines)?;
     }
@@ -56,7 +56,7 @@ pub(super) fn counts(config: &Config) -> anyhow::Result<(usize, usize)> {
 
 /// The spool of the configured store.
 fn letters(config: &Config) -> anyhow::Result<Letters> {
-    let directory = &config.spool.dir.value;
+    let directory = &config.spool.directory;
     let (keys, id) = match ledger(config, Need::Existing) {
         Ok(ready) => (ready.keyring.clone(), ready.ledger.store_id().to_owned()),
         // It may be away just now: then the spool is looked at by itself, if it is of one store alone.

@@ -48,8 +48,8 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
     }
     let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
     let caller = operator(config);
-    let is_partial = !matches!(what, What::Session(_))
-        && config.hot.durable.value == DurablePolicy::Authenticated;
+    let is_partial =
+        !matches!(what, What::Session(_)) && config.hot.durable == DurablePolicy::Authenticated;
     if is_partial {
         say(NOT_LISTED);
     }
@@ -102,7 +102,7 @@ fn what(config: &Config, asked: &Erase) -> Result<What, Usage> {
     Ok(match (&asked.target.session, &asked.target.identity) {
         (Some(id), _) => What::Session(id.parse().map_err(usage)?),
         (None, Some(id)) => What::Identity(id.parse().map_err(usage)?),
-        (None, None) => What::Tenant(config.tenant.value.clone()),
+        (None, None) => What::Tenant(config.tenant.clone()),
     })
 }
 

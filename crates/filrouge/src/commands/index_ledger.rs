@@ -39,8 +39,8 @@ async fn row(config: &Config, opened: &Opened) -> anyhow::Result<index_status::R
     let row = index_status::Row {
         source: NAME,
         generation: NAME,
-        place: config.store.value.to_string(),
-        file: place(&config.store.value),
+        place: config.store.to_string(),
+        file: place(&config.store),
         ..index_status::Row::default()
     };
     let Some((feed, index)) = feed(opened) else {

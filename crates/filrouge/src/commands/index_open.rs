@@ -28,8 +28,7 @@ pub(super) fn indexes(
     let open = Box::new(open);
     settings
         .on
-        .value
-        .then(|| Arc::new(Indexes::new(sources, &settings.dir.value, makes, open)))
+        .then(|| Arc::new(Indexes::new(sources, &settings.dir, makes, open)))
 }
 
 fn open(file: &Path) -> Result<Arc<dyn TextIndex>, Failure> {

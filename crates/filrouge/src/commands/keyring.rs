@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::output::{document, say, stdout};
 
 pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
-    let path = &config.keyring.value;
+    let path = &config.keyring;
     let ring = match what {
         Keyring::List => keyfile::load(path)?,
         Keyring::Rotate => keyfile::rotate(path, &OsEntropy)?,

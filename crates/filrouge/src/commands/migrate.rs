@@ -35,7 +35,7 @@ fn in_memory() -> anyhow::Error {
 
 /// What the store has, which is left as it is.
 fn schema(config: &Config) -> anyhow::Result<Schema> {
-    match &config.store.value {
+    match &config.store {
         StoreUrl::Memory => Err(in_memory()),
         StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
         StoreUrl::Sqlite(path) => Ok(filrouge_sqlite::schema(path, BUSY)?),
@@ -50,7 +50,7 @@ fn schema(config: &Config) -> anyhow::Result<Schema> {
 /// Does what is pending; gives what the store had before.
 fn migrate(config: &Config) -> anyhow::Result<Schema> {
     refuse_unverified(config)?;
-    match &config.store.value {
+    match &config.store {
         StoreUrl::Memory => Err(in_memory()),
         StoreUrl::Sqlite(path) if !path.exists() => Err(absent(path.display()).into()),
         StoreUrl::Sqlite(path) => {

@@ -34,7 +34,7 @@ struct Search {
 }
 
 pub(super) fn run(config: &Config, asked: &InstallModel) -> anyhow::Result<ExitCode> {
-    let to = asked.to.as_ref().unwrap_or(&config.search.folder.value);
+    let to = asked.to.as_ref().unwrap_or(&config.search.folder);
     for path in &asked.from {
         // One that is not there is named, whatever the others hold.
         fs::metadata(path).map_err(|e| Usage::new(format!("{}: {e}", path.display())))?;

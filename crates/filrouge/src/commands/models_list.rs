@@ -11,13 +11,13 @@ use crate::config::Config;
 use crate::output::{document, say, stdout};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
-    let folder = &config.search.folder.value;
+    let folder = &config.search.folder;
     let (word, wrong) = match state(folder) {
         State::Absent => ("absent", None),
         State::Installed => ("installed", None),
         State::Wrong(what) => ("wrong", Some(what)),
     };
-    let kind = config.search.kind.value.name();
+    let kind = config.search.kind.name();
     if config.json {
         let files = FILES.map(|file| {
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "package": file.package })

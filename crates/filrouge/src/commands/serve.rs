@@ -23,7 +23,7 @@ use crate::open::{Opened, open_to_serve, store_exists};
 use crate::output::stdout;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<ExitCode> {
-    let address = config.listen.value;
+    let address = config.listen;
     let (access, webhooks) = config.served()?;
     let mcp = mcp(config, sources)?;
     let embedder = config.search.embedder()?;
@@ -61,11 +61,11 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     }
     warn_of_memory(config);
     warn_of_hot(config, &engine).await;
-    tracing::info!(store = %config.store.value, hot = %config.hot.url.value, %address, "ready");
+    tracing::info!(store = %config.store, hot = %config.hot.url, %address, "ready");
     if let Err(error) = announce(address) {
         tracing::warn!(%error, "nobody reads stdout");
     }
-    let limits = config.limits.settings();
+    let limits = config.limits.server.clone();
     open_descriptors(limits.connections);
     std::panic::set_hook(Box::new(tell_of_panic));
     let search = search(config, &engine, &mcp, embedder);
@@ -94,7 +94,7 @@ fn search(
     embedder: Option<Arc<dyn Embedder>>,
 ) -> SearchSettings {
     let settings = &config.search.index;
-    let index = engine.index_feed.index().filter(|_| settings.on.value);
+    let index = engine.index_feed.index().filter(|_| settings.on);
     let feed = index.map(|index| {
         let feed = LedgerFeed::new(engine.clone(), index.clone(), Arc::new(SystemClock));
         Arc::new(feed.with_embedder(embedder.clone()))
@@ -109,7 +109,7 @@ fn search(
 /// What agents are answered from: the ledger as each caller sees it, and the histories that the command line names. Those
 /// of the settings are a person's own, and are not shown to everybody by forgetting them.
 fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
-    let hosts = config.mcp.hosts.value.clone();
+    let hosts = config.mcp_hosts.clone();
     if sources.is_empty() {
         return Ok(McpSettings {
             hosts,
@@ -126,9 +126,9 @@ fn mcp(config: &Config, sources: &[SourceName]) -> anyhow::Result<McpSettings> {
 
 /// What is in memory is this server's alone: others that share its store do not see it.
 fn warn_of_memory(config: &Config) {
-    let shared = matches!(config.store.value, StoreUrl::Postgres(_));
-    let ephemeral = config.hot.durable.value == DurablePolicy::Authenticated;
-    if shared && ephemeral && config.hot.url.value == HotUrl::Memory {
+    let shared = matches!(config.store, StoreUrl::Postgres(_));
+    let ephemeral = config.hot.durable == DurablePolicy::Authenticated;
+    if shared && ephemeral && config.hot.url == HotUrl::Memory {
         tracing::warn!(
             "sessions without an identity are in this server's memory; several servers need hot = redis://…"
         );
@@ -138,12 +138,12 @@ fn warn_of_memory(config: &Config) {
 /// Asks a hot store elsewhere once: it is not needed to start, but whoever starts a server is there to read.
 async fn warn_of_hot(config: &Config, engine: &Engine) {
     let Some(tiers) = engine.tiers() else { return };
-    if config.hot.url.value == HotUrl::Memory {
+    if config.hot.url == HotUrl::Memory {
         return;
     }
     let hot = tiers.hot_health().await;
     if let Some(why) = hot.unavailable.or(hot.refuses_writes) {
-        tracing::warn!(hot = %config.hot.url.value, why, "the hot store cannot be used at the moment; sessions in the ledger go on without it");
+        tracing::warn!(hot = %config.hot.url, why, "the hot store cannot be used at the moment; sessions in the ledger go on without it");
     }
 }
 

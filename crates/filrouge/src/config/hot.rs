@@ -14,29 +14,13 @@ use filrouge_store::hot::{HotBounds, KeepItems};
 use filrouge_types::TenantId;
 use serde::Deserialize;
 
-use super::{Layers, Setting};
+use super::layers::{Form, Layers, NONE};
 use crate::exit::Usage;
-
-/// The settings in the file, at its top.
-#[derive(Debug, Default)]
-pub(super) struct HotFile {
-    pub(super) hot: Option<String>,
-    pub(super) ttl_s: Option<u64>,
-    pub(super) turns: Option<u64>,
-    pub(super) bytes: Option<u64>,
-    pub(super) timeout_ms: Option<u64>,
-    pub(super) memory_bytes: Option<u64>,
-    pub(super) prefix: Option<String>,
-    pub(super) durable: Option<String>,
-    pub(super) record: Option<String>,
-    pub(super) metadata_allow: Option<Vec<String>>,
-    pub(super) tenants: BTreeMap<String, TenantFile>,
-}
 
 /// A section `[tenants.NAME]` in the file; unknown members are refused.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TenantFile {
+struct TenantFile {
     record: Option<String>,
 }
 
@@ -111,21 +95,23 @@ impl FromStr for HotUrl {
     }
 }
 
-/// All of them, each with where it comes from.
+/// The hot store, and what goes to the ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct HotConfig {
-    pub(crate) url: Setting<HotUrl>,
-    pub(crate) durable: Setting<DurablePolicy>,
-    record: Setting<KeepItems>,
-    /// Names of members of metadata; `None` for all.
-    metadata_allow: Setting<Option<Vec<String>>>,
-    ttl_s: Setting<u64>,
-    turns: Setting<u64>,
-    bytes: Setting<u64>,
-    timeout_ms: Setting<u64>,
-    memory_bytes: Setting<u64>,
-    prefix: Setting<String>,
-    tenants: BTreeMap<TenantId, Setting<KeepItems>>,
+    pub(crate) url: HotUrl,
+    pub(crate) durable: DurablePolicy,
+    /// Which items go to the ledger.
+    pub(crate) record: RecordPolicies,
+    /// Which members of turns' metadata go to the ledger.
+    pub(crate) metadata: MetadataPolicy,
+    /// What bounds each session in the hot store.
+    pub(crate) bounds: HotBounds,
+    /// How long a request may wait for the hot store.
+    pub(crate) timeout: Duration,
+    /// Most bytes of all sessions in memory.
+    pub(crate) memory_bytes: u64,
+    /// What the names of keys begin with.
+    pub(crate) prefix: String,
 }
 
 /// What the ledger keeps of metadata under `durable = authenticated`, unless it is set.
@@ -141,8 +127,6 @@ const METADATA_ALLOW: [&str; 8] = [
 ];
 /// How a list of all names is written.
 const EVERYTHING: &str = "*";
-/// How a list without a name is written.
-const NOTHING: &str = "none";
 /// The longest that a request of a caller may wait for a hot store that does not answer.
 const TIMEOUT_MAX_MS: u64 = 60_000;
 /// Least bytes of a session in the hot store: a question and an answer of some pages each.
@@ -151,20 +135,6 @@ const BYTES_MIN: u64 = 64 << 10;
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Longer would make keys of little else.
 const PREFIX_MAX: usize = 64;
-
-fn at_least(least: u64, text: &str) -> Result<u64, String> {
-    let number = text.parse().ok().filter(|number| *number >= least);
-    number.ok_or_else(|| format!("{text:?} is no whole number from {least} up"))
-}
-
-fn timeout(text: &str) -> Result<u64, String> {
-    match at_least(1, text)? {
-        millis @ ..=TIMEOUT_MAX_MS => Ok(millis),
-        _ => Err(format!(
-            "{text:?} is no number of milliseconds from 1 to {TIMEOUT_MAX_MS}"
-        )),
-    }
-}
 
 /// Braces would say which part of a key chooses the slot in a cluster.
 fn prefix(text: &str) -> Result<String, String> {
@@ -177,222 +147,92 @@ fn prefix(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn durable(text: &str) -> Result<DurablePolicy, String> {
-    text.parse()
-        .map_err(|_| format!("durable is {text:?}; known: all, authenticated"))
-}
-
-fn record(text: &str) -> Result<KeepItems, String> {
-    text.parse()
-        .map_err(|_| format!("record is {text:?}; known: all, conversation"))
-}
-
-fn names(text: &str) -> Result<Option<Vec<String>>, String> {
+fn metadata(text: &str) -> Result<MetadataPolicy, String> {
     match text {
-        EVERYTHING => return Ok(None),
-        NOTHING | "" => return Ok(Some(Vec::new())),
+        EVERYTHING => return Ok(MetadataPolicy::All),
+        NONE | "" => return Ok(MetadataPolicy::Only(Vec::new())),
         _ => {}
     }
     let names: Vec<_> = text.split(',').map(|name| name.trim().to_owned()).collect();
-    let wrong = ["", EVERYTHING, NOTHING];
+    let wrong = ["", EVERYTHING, NONE];
     if names.iter().any(|name| wrong.contains(&name.as_str())) {
         return Err(format!(
-            "metadata_allow is {text:?}: names between commas, {EVERYTHING} alone for all, or {NOTHING} alone"
+            "{text:?}: names between commas, {EVERYTHING} alone for all, or {NONE} alone"
         ));
     }
     match names.iter().find(|name| is_address(name)) {
-        Some(name) => Err(format!("metadata_allow: {name:?} becomes ip_hash")),
-        None => Ok(Some(names)),
+        Some(name) => Err(format!("{name:?} becomes ip_hash")),
+        None => Ok(MetadataPolicy::Only(names)),
     }
 }
 
-fn tenants(
-    layers: &Layers<'_>,
-    sections: BTreeMap<String, TenantFile>,
-) -> Result<BTreeMap<TenantId, Setting<KeepItems>>, Usage> {
+fn allowed(policy: &MetadataPolicy) -> String {
+    match policy {
+        MetadataPolicy::All => EVERYTHING.to_owned(),
+        MetadataPolicy::Only(names) if names.is_empty() => NONE.to_owned(),
+        MetadataPolicy::Only(names) => names.join(","),
+    }
+}
+
+/// The sections `[tenants.NAME]`.
+pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, KeepItems>, Usage> {
+    let sections = layers.section::<BTreeMap<String, TenantFile>>("tenants")?;
     let mut all = BTreeMap::new();
-    for (name, section) in sections {
-        let wrong = |e: String| {
-            let file = layers.file.map(|f| f.display().to_string());
-            Usage::new(format!(
-                "{}: [tenants.{name}]: {e}",
-                file.unwrap_or_default()
-            ))
-        };
+    for (name, section) in sections.unwrap_or_default() {
+        let file = layers.file();
+        let wrong = |e: String| Usage::new(format!("{file}: [tenants.{name}]: {e}"));
         let tenant = TenantId::new(name.as_str()).map_err(|e| wrong(e.to_string()))?;
         if let Some(record) = section.record {
-            let value = self::record(&record).map_err(wrong)?;
-            let origin = layers.in_file();
-            all.insert(tenant, Setting { value, origin });
+            let known = || format!("record is {record:?}; known: all, conversation");
+            let record: KeepItems = record.parse().map_err(|_| wrong(known()))?;
+            layers.list(format!("tenants.{tenant}.record"), &record);
+            all.insert(tenant, record);
         }
     }
     Ok(all)
 }
 
 impl HotConfig {
-    pub(super) fn read(
-        layers: &Layers<'_>,
-        flag: Option<String>,
-        file: HotFile,
-    ) -> Result<Self, Usage> {
-        let bounds = HotBounds::default();
-        let number = |variable, in_file: Option<u64>, name: &'static str, default: u64| {
-            let least = match name {
-                "hot_bytes" => BYTES_MIN,
-                "hot_memory_bytes" => MEMORY_BYTES_MIN,
-                _ => 1,
-            };
-            layers.pick(
-                None,
-                variable,
-                in_file.map(|n| n.to_string()),
-                || Ok(default),
-                |t| at_least(least, t).map_err(|e| format!("{name}: {e}")),
-            )
+    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+        let usual = HotBounds::default();
+        let any = 1..=u64::MAX;
+        let url = layers.text("hot", || Ok(HotUrl::Memory))?;
+        let bounds = HotBounds {
+            ttl: layers.seconds("hot_ttl_s", any.clone(), usual.ttl)?,
+            turns: layers.number("hot_turns", any, usual.turns)?,
+            bytes: layers.number("hot_bytes", BYTES_MIN..=u64::MAX, usual.bytes)?,
         };
-        let durable = layers.pick(
-            None,
-            "FILROUGE_DURABLE",
-            file.durable,
-            || Ok(DurablePolicy::default()),
-            durable,
-        )?;
-        let unset = match durable.value {
-            DurablePolicy::All => None,
-            DurablePolicy::Authenticated => Some(METADATA_ALLOW.map(str::to_owned).to_vec()),
+        let timeout = Duration::from_millis(250);
+        let timeout = layers.millis("hot_timeout_ms", 1..=TIMEOUT_MAX_MS, timeout)?;
+        let memory_bytes =
+            layers.number("hot_memory_bytes", MEMORY_BYTES_MIN..=u64::MAX, 256 << 20)?;
+        let own = || Ok("filrouge".to_owned());
+        let prefix = layers.read(("hot_prefix", Form::Text), own, prefix, String::clone)?;
+        let durable = [DurablePolicy::All, DurablePolicy::Authenticated].map(|d| (d.as_str(), d));
+        let durable = layers.choice("durable", &durable, DurablePolicy::default())?;
+        let record = [KeepItems::All, KeepItems::Conversation].map(|r| (r.as_str(), r));
+        let record = layers.choice("record", &record, KeepItems::All)?;
+        let unset = || {
+            Ok(match durable {
+                DurablePolicy::All => MetadataPolicy::All,
+                DurablePolicy::Authenticated => {
+                    MetadataPolicy::Only(METADATA_ALLOW.map(str::to_owned).to_vec())
+                }
+            })
         };
+        let metadata = layers.read(("metadata_allow", Form::List), unset, metadata, allowed)?;
         Ok(Self {
-            url: layers.pick(
-                flag.map(|url| ("--hot", url)),
-                "FILROUGE_HOT",
-                file.hot,
-                || Ok(HotUrl::Memory),
-                str::parse,
-            )?,
+            url,
             durable,
-            record: layers.pick(
-                None,
-                "FILROUGE_RECORD",
-                file.record,
-                || Ok(KeepItems::All),
-                record,
-            )?,
-            metadata_allow: layers.pick(
-                None,
-                "FILROUGE_METADATA_ALLOW",
-                file.metadata_allow.map(|names| names.join(",")),
-                || Ok(unset),
-                names,
-            )?,
-            ttl_s: number(
-                "FILROUGE_HOT_TTL_S",
-                file.ttl_s,
-                "hot_ttl_s",
-                bounds.ttl.as_secs(),
-            )?,
-            turns: number("FILROUGE_HOT_TURNS", file.turns, "hot_turns", bounds.turns)?,
-            bytes: number("FILROUGE_HOT_BYTES", file.bytes, "hot_bytes", bounds.bytes)?,
-            timeout_ms: layers.pick(
-                None,
-                "FILROUGE_HOT_TIMEOUT_MS",
-                file.timeout_ms.map(|n| n.to_string()),
-                || Ok(250),
-                |t| timeout(t).map_err(|e| format!("hot_timeout_ms: {e}")),
-            )?,
-            memory_bytes: number(
-                "FILROUGE_HOT_MEMORY_BYTES",
-                file.memory_bytes,
-                "hot_memory_bytes",
-                256 << 20,
-            )?,
-            prefix: layers.pick(
-                None,
-                "FILROUGE_HOT_PREFIX",
-                file.prefix,
-                || Ok("filrouge".to_owned()),
-                |t| prefix(t).map_err(|e| format!("hot_prefix: {e}")),
-            )?,
-            tenants: tenants(layers, file.tenants)?,
-        })
-    }
-
-    /// What bounds each session in the hot store.
-    pub(crate) fn bounds(&self) -> HotBounds {
-        HotBounds {
-            ttl: Duration::from_secs(self.ttl_s.value),
-            turns: self.turns.value,
-            bytes: self.bytes.value,
-        }
-    }
-
-    /// Most bytes of all sessions in memory.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        self.memory_bytes.value
-    }
-
-    /// How long a request may wait for the hot store.
-    pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_millis(self.timeout_ms.value)
-    }
-
-    /// What the names of keys begin with.
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix.value
-    }
-
-    /// Which members of turns' metadata go to the ledger.
-    pub(crate) fn metadata(&self) -> MetadataPolicy {
-        match &self.metadata_allow.value {
-            None => MetadataPolicy::All,
-            Some(names) => MetadataPolicy::Only(names.clone()),
-        }
-    }
-
-    /// Which items go to the ledger.
-    pub(crate) fn record(&self) -> RecordPolicies {
-        let tenants = self.tenants.iter();
-        RecordPolicies {
-            default: self.record.value,
-            tenants: tenants
-                .map(|(tenant, record)| (tenant.clone(), record.value))
-                .collect(),
-        }
-    }
-
-    /// Name, value and origin of each.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String, String)> {
-        fn row<T>(
-            name: &'static str,
-            setting: &Setting<T>,
-            value: impl Display,
-        ) -> (&'static str, String, String) {
-            (name, value.to_string(), setting.origin.to_string())
-        }
-        let memory = &self.memory_bytes;
-        let allowed = match &self.metadata_allow.value {
-            None => EVERYTHING.to_owned(),
-            Some(names) if names.is_empty() => NOTHING.to_owned(),
-            Some(names) => names.join(","),
-        };
-        vec![
-            row("hot", &self.url, &self.url.value),
-            row("hot_ttl_s", &self.ttl_s, self.ttl_s.value),
-            row("hot_turns", &self.turns, self.turns.value),
-            row("hot_bytes", &self.bytes, self.bytes.value),
-            row("hot_timeout_ms", &self.timeout_ms, self.timeout_ms.value),
-            row("hot_memory_bytes", memory, memory.value),
-            row("hot_prefix", &self.prefix, &self.prefix.value),
-            row("durable", &self.durable, self.durable.value),
-            row("record", &self.record, self.record.value),
-            row("metadata_allow", &self.metadata_allow, allowed),
-        ]
-    }
-
-    /// The tenants with settings of their own: `tenants.NAME.record`, value and origin.
-    pub(crate) fn tenant_rows(&self) -> impl Iterator<Item = (String, String, String)> {
-        self.tenants.iter().map(|(tenant, record)| {
-            let name = format!("tenants.{tenant}.record");
-            (name, record.value.to_string(), record.origin.to_string())
+            record: RecordPolicies {
+                default: record,
+                tenants: Default::default(),
+            },
+            metadata,
+            bounds,
+            timeout,
+            memory_bytes,
+            prefix,
         })
     }
 }

@@ -1,81 +1,501 @@
-//! The layers of settings, and which of them a value comes from.
+//! The layers of settings: defaults < file < environment < flags, and which of them each value comes from.
 
+use std::collections::BTreeMap;
 use std::env;
-use std::fmt;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
-use serde::Serialize;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 use crate::exit::Usage;
 
-/// Where a setting's value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Origin {
-    Default,
-    File(PathBuf),
-    Environment(&'static str),
-    Flag(&'static str),
+/// How a setting without a value is shown, and a list without an entry written.
+pub(super) const NONE: &str = "none";
+
+/// A setting as `config show` lists it.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    /// `default`, the file, the variable or the flag.
+    pub(crate) origin: String,
 }
 
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Environment(name) | Self::Flag(name) => f.write_str(name),
+/// The form of a setting in the file.
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    Text,
+    Number,
+    Truth,
+    /// A list of texts; in a variable, texts between commas.
+    List,
+}
+
+/// A kind of whole number.
+pub(super) trait Number: Copy {
+    fn of(number: u64) -> Self;
+    fn count(self) -> u64;
+}
+
+impl Number for u64 {
+    fn of(number: u64) -> Self {
+        number
+    }
+
+    fn count(self) -> u64 {
+        self
+    }
+}
+
+impl Number for usize {
+    fn of(number: u64) -> Self {
+        Self::try_from(number).unwrap_or(Self::MAX)
+    }
+
+    fn count(self) -> u64 {
+        self as u64
+    }
+}
+
+/// Reads each setting by its name from the strongest layer that has it, and lists it.
+pub(super) struct Layers<'a> {
+    /// The configuration file, if there is one.
+    path: Option<&'a Path>,
+    text: &'a str,
+    /// What is in the file and was not read yet.
+    table: DeTable<'a>,
+    flags: BTreeMap<&'static str, String>,
+    rows: Vec<Row>,
+}
+
+/// A folder of the XDG base directory rules.
+pub(super) fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
+    let absolute = |name: &str| {
+        env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+    };
+    let base = absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(fallback)));
+    base.map(|b| b.join("filrouge")).ok_or_else(|| {
+        Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME")
+    })
+}
+
+/// A text that is not empty.
+pub(super) fn filled(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("an empty text names nothing".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// The environment variable of a setting: its name in capitals, without the sections that need no prefix.
+fn variable(name: &str) -> String {
+    let short = match name {
+        "sources" => "source",
+        "search.embedder.kind" => "embedder",
+        name if name.starts_with("search.embedder.") => name.trim_start_matches("search."),
+        name => ["secrets.", "calls.", "access."]
+            .iter()
+            .find_map(|section| name.strip_prefix(section))
+            .unwrap_or(name),
+    };
+    format!("FILROUGE_{}", short.replace('.', "_").to_uppercase())
+}
+
+/// A value of the file as its variable would hold it; `None` when it has another form.
+fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
+    match (form, value) {
+        (Form::Text, DeValue::String(text)) => Some(text.to_string()),
+        (Form::Number, DeValue::Integer(number)) => {
+            let number = u64::from_str_radix(number.as_str(), number.radix());
+            Some(number.ok()?.to_string())
+        }
+        (Form::Truth, DeValue::Boolean(truth)) => Some(truth.to_string()),
+        (Form::List, DeValue::Array(list)) => {
+            let texts = list.iter().map(|text| text.get_ref().as_str());
+            let texts = texts.collect::<Option<Vec<_>>>()?;
+            // A list that holds an empty text is no empty list.
+            Some(if texts == [""] {
+                ",".to_owned()
+            } else {
+                texts.join(",")
+            })
+        }
+        _ => None,
+    }
+}
+
+impl<'a> Layers<'a> {
+    /// `text` is what is in the file at `path`; `flags` go by the names of settings.
+    ///
+    /// # Errors
+    /// [`Usage`] with the line that is no TOML.
+    pub(super) fn new(
+        path: Option<&'a Path>,
+        text: &'a str,
+        flags: BTreeMap<&'static str, String>,
+    ) -> Result<Self, Usage> {
+        let mut layers = Self {
+            path,
+            text,
+            table: DeTable::new(),
+            flags,
+            rows: Vec::new(),
+        };
+        let table = DeTable::parse(text).map_err(|e| layers.malformed(&e))?;
+        layers.table = table.into_inner();
+        Ok(layers)
+    }
+
+    /// The settings that were read, in order.
+    ///
+    /// # Errors
+    /// [`Usage`] for what the file holds besides.
+    pub(super) fn finish(self) -> Result<Vec<Row>, Usage> {
+        match self.unknown("", &self.table) {
+            Some((name, span)) => {
+                let what = format!("unknown field `{name}`");
+                Err(self
+                    .at(span, &what)
+                    .with_hint("docs/settings.md lists the settings"))
+            }
+            None => Ok(self.rows),
         }
     }
-}
 
-/// A value with its origin.
-#[derive(Debug, Clone)]
-pub(crate) struct Setting<T> {
-    pub(crate) value: T,
-    pub(crate) origin: Origin,
-}
-
-/// Picks the strongest of the four layers and reads it.
-pub(super) struct Layers<'a> {
-    pub(super) file: Option<&'a Path>,
-}
-
-impl Layers<'_> {
-    /// The origin of what is in the file.
-    pub(super) fn in_file(&self) -> Origin {
-        self.file
-            .map_or(Origin::Default, |path| Origin::File(path.to_owned()))
+    /// Lists what is no setting of one value.
+    pub(super) fn list(&mut self, name: String, value: &impl Display) {
+        let origin = self.file();
+        let value = value.to_string();
+        self.rows.push(Row {
+            name,
+            value,
+            origin,
+        });
     }
 
-    pub(super) fn pick<T>(
-        &self,
-        flag: Option<(&'static str, String)>,
-        variable: &'static str,
-        in_file: Option<String>,
-        default: impl FnOnce() -> Result<T, Usage>,
-        read: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Setting<T>, Usage> {
-        let from_environment = match env::var(variable) {
-            Ok(text) if text.is_empty() => None,
-            Ok(text) => Some(text),
-            Err(env::VarError::NotPresent) => None,
-            Err(env::VarError::NotUnicode(_)) => {
-                return Err(Usage::new(format!("{variable} is not UTF-8")));
+    /// The path of the file.
+    pub(super) fn file(&self) -> String {
+        self.path
+            .map(|path| path.display().to_string())
+            .unwrap_or_default()
+    }
+
+    /// The folder of the file.
+    pub(super) fn folder(&self) -> &'a Path {
+        self.path.and_then(Path::parent).unwrap_or(Path::new(""))
+    }
+
+    pub(super) fn has(&self, section: &str) -> bool {
+        self.table.contains_key(section)
+    }
+
+    /// Something of the file that has a form of its own; `None` when it is not there.
+    pub(super) fn section<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Usage> {
+        let value = self.take(name);
+        let read = value.map(|value| T::deserialize(value.into_deserializer()));
+        read.transpose().map_err(|e| self.malformed(&e))
+    }
+
+    /// Makes a path in the file one that begins at the file's folder.
+    pub(super) fn beside(&mut self, name: &str) {
+        let folder = self.folder();
+        if let Some(value) = self.take(name) {
+            let span = value.span();
+            let value = match value.into_inner() {
+                DeValue::String(path) => {
+                    let path = folder.join(&*path).to_string_lossy().into_owned();
+                    DeValue::String(path.into())
+                }
+                other => other,
+            };
+            if let Some((table, member)) = self.place(name) {
+                table.insert(
+                    Spanned::new(span.clone(), member.to_owned().into()),
+                    Spanned::new(span, value),
+                );
             }
+        }
+    }
+
+    /// A setting: `read` makes it of the text of a layer, `shown` says how it is listed.
+    pub(super) fn read<T>(
+        &mut self,
+        (name, form): (&'static str, Form),
+        default: impl FnOnce() -> Result<T, Usage>,
+        read: impl FnOnce(&str) -> Result<T, String>,
+        shown: impl FnOnce(&T) -> String,
+    ) -> Result<T, Usage> {
+        let (value, origin) = match self.find(name, form)? {
+            Some((text, origin)) => {
+                let wrong = |e| Usage::new(format!("{origin}: {name}: {e}"));
+                (read(&text).map_err(wrong)?, origin)
+            }
+            None => (default()?, "default".to_owned()),
         };
-        let (text, origin) = if let Some((name, text)) = flag {
-            (text, Origin::Flag(name))
-        } else if let Some(text) = from_environment {
-            (text, Origin::Environment(variable))
-        } else if let (Some(text), Some(path)) = (in_file, self.file) {
-            (text, Origin::File(path.to_owned()))
-        } else {
-            return Ok(Setting {
-                value: default()?,
-                origin: Origin::Default,
-            });
+        let (name, shown) = (name.to_owned(), shown(&value));
+        self.rows.push(Row {
+            name,
+            value: shown,
+            origin,
+        });
+        Ok(value)
+    }
+
+    /// A text that says what it is by itself.
+    pub(super) fn text<T>(
+        &mut self,
+        name: &'static str,
+        default: impl FnOnce() -> Result<T, Usage>,
+    ) -> Result<T, Usage>
+    where
+        T: FromStr<Err: Display> + Display,
+    {
+        let read = |text: &str| text.parse().map_err(|e| format!("{e}"));
+        self.read((name, Form::Text), default, read, T::to_string)
+    }
+
+    /// A text that may be left out.
+    pub(super) fn optional<T: Display>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, Usage> {
+        let read = |text: &str| read(text).map(Some);
+        self.read(
+            (name, Form::Text),
+            || Ok(None),
+            read,
+            |value| shown_or_none(value.as_ref()),
+        )
+    }
+
+    /// A path, taken as it is.
+    pub(super) fn path(
+        &mut self,
+        name: &'static str,
+        default: impl FnOnce() -> Result<PathBuf, Usage>,
+    ) -> Result<PathBuf, Usage> {
+        let shown = |path: &PathBuf| path.display().to_string();
+        self.read((name, Form::Text), default, |text| Ok(text.into()), shown)
+    }
+
+    /// One of some words.
+    pub(super) fn choice<T: Copy + PartialEq>(
+        &mut self,
+        name: &'static str,
+        words: &[(&'static str, T)],
+        default: T,
+    ) -> Result<T, Usage> {
+        let read = |text: &str| {
+            let found = words.iter().find(|(word, _)| *word == text);
+            found.map(|(_, value)| *value).ok_or_else(|| {
+                let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+                format!("{text:?} is not known; known: {}", known.join(", "))
+            })
         };
-        let value = read(&text).map_err(|e| Usage::new(format!("{origin}: {e}")))?;
-        Ok(Setting { value, origin })
+        let shown = |value: &T| {
+            let found = words.iter().find(|(_, known)| known == value);
+            found.map_or(NONE, |(word, _)| *word).to_owned()
+        };
+        self.read((name, Form::Text), || Ok(default), read, shown)
+    }
+
+    pub(super) fn truth(&mut self, name: &'static str, default: bool) -> Result<bool, Usage> {
+        let read = |text: &str| {
+            text.parse()
+                .map_err(|_| format!("{text:?} is neither true nor false"))
+        };
+        self.read((name, Form::Truth), || Ok(default), read, bool::to_string)
+    }
+
+    pub(super) fn number<N: Number>(
+        &mut self,
+        name: &'static str,
+        bounds: RangeInclusive<u64>,
+        default: N,
+    ) -> Result<N, Usage> {
+        let read = |text: &str| within(&bounds, text).map(N::of);
+        self.read(
+            (name, Form::Number),
+            || Ok(default),
+            read,
+            |n| n.count().to_string(),
+        )
+    }
+
+    pub(super) fn millis(
+        &mut self,
+        name: &'static str,
+        bounds: RangeInclusive<u64>,
+        default: Duration,
+    ) -> Result<Duration, Usage> {
+        let default = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
+        self.number(name, bounds, default)
+            .map(Duration::from_millis)
+    }
+
+    pub(super) fn seconds(
+        &mut self,
+        name: &'static str,
+        bounds: RangeInclusive<u64>,
+        default: Duration,
+    ) -> Result<Duration, Usage> {
+        self.number(name, bounds, default.as_secs())
+            .map(Duration::from_secs)
+    }
+
+    /// The text of the strongest layer that has the setting, and which one it is.
+    fn find(&mut self, name: &'static str, form: Form) -> Result<Option<(String, String)>, Usage> {
+        let in_file = self.take(name).map(|value| {
+            let wrong = || self.at(value.span(), &format!("{name} {}", must_be(form)));
+            written(form, value.get_ref()).ok_or_else(wrong)
+        });
+        let in_file = in_file.transpose()?.map(|text| (text, self.file()));
+        if let Some(text) = self.flags.remove(name) {
+            return Ok(Some((text, format!("--{name}"))));
+        }
+        let variable = variable(name);
+        match env::var(&variable) {
+            Ok(text) if !text.is_empty() => Ok(Some((text, variable))),
+            Ok(_) | Err(env::VarError::NotPresent) => Ok(in_file),
+            Err(env::VarError::NotUnicode(_)) => {
+                Err(Usage::new(format!("{variable} is not UTF-8")))
+            }
+        }
+    }
+
+    /// The table of the file that a name is in, and what it is called there.
+    fn place<'n>(&mut self, name: &'n str) -> Option<(&mut DeTable<'a>, &'n str)> {
+        let mut table = &mut self.table;
+        let mut rest = name;
+        while let Some((section, member)) = rest.split_once('.') {
+            table = match table.get_mut(section)?.get_mut() {
+                DeValue::Table(inner) => inner,
+                _ => return None,
+            };
+            rest = member;
+        }
+        Some((table, rest))
+    }
+
+    fn take(&mut self, name: &str) -> Option<Spanned<DeValue<'a>>> {
+        let (table, member) = self.place(name)?;
+        table.remove(member)
+    }
+
+    /// The first name that is no setting's and no section's.
+    fn unknown(
+        &self,
+        before: &str,
+        table: &DeTable<'a>,
+    ) -> Option<(String, std::ops::Range<usize>)> {
+        table.iter().find_map(|(key, value)| {
+            let name = format!("{before}{}", key.get_ref());
+            let section = format!("{name}.");
+            match value.get_ref() {
+                DeValue::Table(inner)
+                    if self.rows.iter().any(|row| row.name.starts_with(&section)) =>
+                {
+                    self.unknown(&section, inner)
+                }
+                _ => Some((name, key.span())),
+            }
+        })
+    }
+
+    fn at(&self, span: std::ops::Range<usize>, what: &str) -> Usage {
+        let before = self.text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        Usage::new(format!("{}: line {line}: {what}", self.file()))
+    }
+
+    /// Where and, if no secret can be in it, what is wrong in the file.
+    fn malformed(&self, error: &toml::de::Error) -> Usage {
+        let may_hold = |t: &str| t.contains("secret") || t.contains("://") && t.contains('@');
+        let span = error.span().unwrap_or(0..0);
+        let before = self.text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count();
+        let near = match error.span() {
+            Some(_) => self.text.lines().nth(line).unwrap_or_default(),
+            None => self.text,
+        };
+        let section = before.rsplit("\n[").next().unwrap_or_default();
+        if may_hold(near) || may_hold(section) || error.message().contains("whsec_") {
+            return self.at(
+                span,
+                "it is not as it must be (it is not shown: a secret may be in it)",
+            );
+        }
+        self.at(span, error.message())
+    }
+}
+
+fn must_be(form: Form) -> &'static str {
+    match form {
+        Form::Text => "must be a text",
+        Form::Number => "must be a whole number, not below 0",
+        Form::Truth => "must be true or false",
+        Form::List => "must be a list of texts",
+    }
+}
+
+fn within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| bounds.contains(number));
+    number.ok_or_else(|| match (bounds.start(), bounds.end()) {
+        (least, &u64::MAX) => format!("{text:?} is no whole number from {least} up"),
+        (least, most) => format!("{text:?} is no whole number from {least} to {most}"),
+    })
+}
+
+/// A value, or the word for none.
+pub(super) fn shown_or_none<T: Display>(value: Option<&T>) -> String {
+    value.map_or_else(|| NONE.to_owned(), T::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layers(text: &str) -> Result<Layers<'_>, Usage> {
+        Layers::new(Some(Path::new("/f/c.toml")), text, BTreeMap::new())
+    }
+
+    #[test]
+    fn variables_go_by_names() {
+        for (name, wanted) in [
+            ("store", "FILROUGE_STORE"),
+            ("sources", "FILROUGE_SOURCE"),
+            ("secrets.credentials", "FILROUGE_CREDENTIALS"),
+            ("calls.lease_ttl_ms", "FILROUGE_LEASE_TTL_MS"),
+            ("search.index_dir", "FILROUGE_SEARCH_INDEX_DIR"),
+            ("search.embedder.kind", "FILROUGE_EMBEDDER"),
+            ("search.embedder.key_env", "FILROUGE_EMBEDDER_KEY_ENV"),
+        ] {
+            assert_eq!(variable(name), wanted);
+        }
+    }
+
+    #[test]
+    fn a_wrong_form_and_an_unknown_name_are_refused_with_their_lines() -> Result<(), Usage> {
+        let wrong = layers("\nlisten = 1\n")?.text("listen", || Ok(String::new()));
+        assert!(wrong.is_err_and(|e| e.detail == "/f/c.toml: line 2: listen must be a text"));
+        let mut some = layers("[spool]\nbytes = 0x10\n\nrows = 1")?;
+        assert_eq!(some.number("spool.bytes", 0..=16, 1_u64)?, 16);
+        let left = some.finish().err().map(|e| e.detail);
+        assert_eq!(
+            left.as_deref(),
+            Some("/f/c.toml: line 4: unknown field `spool.rows`")
+        );
+        let known = layers("[spol]\n")?.finish().is_err();
+        assert!(known, "an empty section that nobody knows");
+        Ok(())
     }
 }

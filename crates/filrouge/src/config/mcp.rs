@@ -1,60 +1,27 @@
 //! The section `[mcp]`: agents at `/mcp` of a server (DESIGN §12)
 
-use serde::Deserialize;
-
-use super::{Layers, Setting};
+use super::layers::{Form, Layers, NONE};
 use crate::exit::Usage;
-
-/// The section `[mcp]` in the file; unknown members are refused.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct McpFile {
-    hosts: Option<Vec<String>>,
-}
-
-/// What agents may call the server.
-#[derive(Debug, Clone)]
-pub(crate) struct McpConfig {
-    /// Names besides this machine's.
-    pub(crate) hosts: Setting<Vec<String>>,
-}
 
 /// Names between commas, each with or without a port.
 fn hosts(text: &str) -> Result<Vec<String>, String> {
-    let names = text.split(',').map(str::trim);
-    let wrong = |name: &str| {
-        format!("mcp.hosts: {name:?} is no name such as filrouge.example.org or 192.0.2.7:7717")
-    };
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/@*\\".contains(c);
-    names
-        .map(|name| match name.is_empty() || name.contains(odd) {
-            true => Err(wrong(name)),
-            false => Ok(name.to_owned()),
-        })
-        .collect()
+    let name = |name: &str| match name.is_empty() || name.contains(odd) {
+        true => Err(format!(
+            "{name:?} is no name such as filrouge.example.org or 192.0.2.7:7717"
+        )),
+        false => Ok(name.to_owned()),
+    };
+    text.split(',').map(str::trim).map(name).collect()
 }
 
-impl McpConfig {
-    pub(super) fn read(layers: &Layers<'_>, file: McpFile) -> Result<Self, Usage> {
-        Ok(Self {
-            hosts: layers.pick(
-                None,
-                "FILROUGE_MCP_HOSTS",
-                file.hosts.map(|names| names.join(",")),
-                || Ok(Vec::new()),
-                hosts,
-            )?,
-        })
-    }
-
-    /// Names, values and origins, as `config show` tells them.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String, String)> {
-        let shown = match self.hosts.value.as_slice() {
-            [] => "none".to_owned(),
-            names => names.join(","),
-        };
-        vec![("mcp.hosts", shown, self.hosts.origin.to_string())]
-    }
+/// The names of this server besides this machine's.
+pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<String>, Usage> {
+    let shown = |hosts: &Vec<String>| match hosts.as_slice() {
+        [] => NONE.to_owned(),
+        names => names.join(","),
+    };
+    layers.read(("mcp.hosts", Form::List), || Ok(Vec::new()), hosts, shown)
 }
 
 #[cfg(test)]

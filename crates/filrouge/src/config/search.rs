@@ -1,37 +1,13 @@
-//! The section `[search.embedder]`: what makes vectors of texts, for search by meaning (DESIGN §10).
+//! The section `[search]`: indexes, and what makes vectors of texts for search by meaning (DESIGN §10).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_search::embed::{Embedder, Http, HttpSettings, Key};
-use serde::Deserialize;
 
-use super::{IndexConfig, Layers, Setting, xdg};
+use super::layers::{Form, Layers, filled, shown_or_none, xdg};
 use crate::exit::Usage;
-
-/// The section in the file; unknown members are refused.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SearchFile {
-    index: Option<bool>,
-    index_dir: Option<String>,
-    #[serde(default)]
-    embedder: EmbedderFile,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EmbedderFile {
-    kind: Option<String>,
-    folder: Option<String>,
-    url: Option<String>,
-    model: Option<String>,
-    dimensions: Option<u64>,
-    key_file: Option<String>,
-    key_env: Option<String>,
-    timeout_ms: Option<u64>,
-}
 
 /// What makes vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,27 +28,30 @@ impl EmbedderKind {
             Self::Http => "http",
         }
     }
-
-    fn read(text: &str) -> Result<Self, String> {
-        let mut all = [Self::None, Self::MiniLm, Self::Http].into_iter();
-        all.find(|kind| kind.name() == text)
-            .ok_or_else(|| format!("{text:?} is no embedder; known: none, minilm, http"))
-    }
 }
 
-/// All of them, each with where it comes from.
+/// Indexes of what is searched.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexConfig {
+    /// Whether they are used and kept in step.
+    pub(crate) on: bool,
+    /// The folder of those of foreign histories.
+    pub(crate) dir: PathBuf,
+}
+
+/// The section `[search]`.
 #[derive(Debug, Clone)]
 pub(crate) struct SearchConfig {
     pub(crate) index: IndexConfig,
-    pub(crate) kind: Setting<EmbedderKind>,
+    pub(crate) kind: EmbedderKind,
     /// Where the model's files are.
-    pub(crate) folder: Setting<PathBuf>,
-    url: Setting<Option<String>>,
-    model: Setting<Option<String>>,
-    dimensions: Setting<Option<u64>>,
-    key_file: Setting<Option<PathBuf>>,
-    key_env: Setting<Option<String>>,
-    timeout_ms: Setting<u64>,
+    pub(crate) folder: PathBuf,
+    url: Option<String>,
+    model: Option<String>,
+    dimensions: Option<u64>,
+    key_file: Option<String>,
+    key_env: Option<String>,
+    timeout: Duration,
 }
 
 /// Longer than any model takes for a batch.
@@ -80,95 +59,65 @@ const TIMEOUT_MOST: u64 = 300_000;
 /// More than any model has.
 const DIMENSIONS_MOST: u64 = 8_192;
 
-fn within(name: &str, most: u64, text: &str) -> Result<u64, String> {
-    let number = text.parse().ok();
-    let within = number.filter(|number| (1..=most).contains(number));
-    within.ok_or_else(|| {
-        format!("search.embedder.{name}: {text:?} is no whole number from 1 to {most}")
-    })
-}
-
 /// What is shown: nothing that could hold a key.
-fn address(text: &str) -> Result<Option<String>, String> {
+fn address(text: &str) -> Result<String, String> {
     if text.contains(['@', '?', '#']) {
         return Err(
-            "search.embedder.url: the address of a service, without a name, a password or anything behind its path"
+            "the address of a service, without a name, a password or anything behind its path"
                 .to_owned(),
         );
     }
-    Ok(Some(text.to_owned()))
+    Ok(text.to_owned())
+}
+
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    match PathBuf::from(text) {
+        path if path.is_absolute() => Ok(path),
+        _ => Err(format!("{text:?} is no absolute path")),
+    }
+}
+
+fn dimensions(text: &str) -> Result<Option<u64>, String> {
+    let number = text.parse().ok();
+    let within = number.filter(|number| (1..=DIMENSIONS_MOST).contains(number));
+    let wrong = || format!("{text:?} is no whole number from 1 to {DIMENSIONS_MOST}");
+    within.map(Some).ok_or_else(wrong)
+}
+
+impl IndexConfig {
+    fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+        let own = || Ok(xdg("XDG_CACHE_HOME", ".cache")?.join("index"));
+        let shown = |path: &PathBuf| path.display().to_string();
+        Ok(Self {
+            on: layers.truth("search.index", true)?,
+            dir: layers.read(("search.index_dir", Form::Text), own, absolute, shown)?,
+        })
+    }
 }
 
 impl SearchConfig {
-    /// `folder` is where the file is.
-    pub(super) fn read(
-        layers: &Layers<'_>,
-        file: SearchFile,
-        folder: &Path,
-    ) -> Result<Self, Usage> {
-        let index = IndexConfig::read(layers, file.index, file.index_dir)?;
-        let file = file.embedder;
-        let text = |number: Option<u64>| number.map(|n| n.to_string());
-        let some = |t: &str| Ok(Some(t.to_owned()));
-        let beside = |t: String| folder.join(t).to_string_lossy().into_owned();
+    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+        let kinds = [EmbedderKind::None, EmbedderKind::MiniLm, EmbedderKind::Http];
+        let kinds = kinds.map(|kind| (kind.name(), kind));
+        let own = || Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("models/minilm"));
+        let usual = Duration::from_secs(30);
+        layers.beside("search.embedder.folder");
+        layers.beside("search.embedder.key_file");
         Ok(Self {
-            index,
-            kind: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER",
-                file.kind,
-                || Ok(EmbedderKind::None),
-                EmbedderKind::read,
-            )?,
-            folder: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER_FOLDER",
-                file.folder.map(beside),
-                || Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("models/minilm")),
-                |t| Ok(PathBuf::from(t)),
-            )?,
-            url: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER_URL",
-                file.url,
+            index: IndexConfig::read(layers)?,
+            kind: layers.choice("search.embedder.kind", &kinds, EmbedderKind::None)?,
+            folder: layers.path("search.embedder.folder", own)?,
+            url: layers.optional("search.embedder.url", address)?,
+            model: layers.optional("search.embedder.model", filled)?,
+            dimensions: layers.read(
+                ("search.embedder.dimensions", Form::Number),
                 || Ok(None),
-                address,
+                dimensions,
+                |number| shown_or_none(number.as_ref()),
             )?,
-            model: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER_MODEL",
-                file.model,
-                || Ok(None),
-                some,
-            )?,
-            dimensions: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER_DIMENSIONS",
-                text(file.dimensions),
-                || Ok(None),
-                |t| within("dimensions", DIMENSIONS_MOST, t).map(Some),
-            )?,
-            key_file: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER_KEY_FILE",
-                file.key_file.map(beside),
-                || Ok(None),
-                |t| Ok(Some(PathBuf::from(t))),
-            )?,
-            key_env: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER_KEY_ENV",
-                file.key_env,
-                || Ok(None),
-                some,
-            )?,
-            timeout_ms: layers.pick(
-                None,
-                "FILROUGE_EMBEDDER_TIMEOUT_MS",
-                text(file.timeout_ms),
-                || Ok(30_000),
-                |t| within("timeout_ms", TIMEOUT_MOST, t),
-            )?,
+            key_file: layers.optional("search.embedder.key_file", filled)?,
+            key_env: layers.optional("search.embedder.key_env", filled)?,
+            timeout: layers.millis("search.embedder.timeout_ms", 1..=TIMEOUT_MOST, usual)?,
         })
     }
 
@@ -178,19 +127,17 @@ impl SearchConfig {
     /// # Errors
     /// [`Usage`] for what is missing in the settings; else what cannot be read, and why.
     pub(crate) fn embedder(&self) -> anyhow::Result<Option<Arc<dyn Embedder>>> {
-        match self.kind.value {
+        match self.kind {
             EmbedderKind::None => Ok(None),
-            EmbedderKind::MiniLm => minilm(&self.folder.value).map(Some),
+            EmbedderKind::MiniLm => minilm(&self.folder).map(Some),
             EmbedderKind::Http => Ok(Some(Arc::new(self.service()?))),
         }
     }
 
     fn service(&self) -> anyhow::Result<Http> {
-        let (Some(url), Some(model), Some(dimensions)) = (
-            self.url.value.clone(),
-            self.model.value.clone(),
-            self.dimensions.value,
-        ) else {
+        let (Some(url), Some(model), Some(dimensions)) =
+            (self.url.clone(), self.model.clone(), self.dimensions)
+        else {
             return Err(Usage::new(
                 "search.embedder: for kind \"http\" it needs url, model and dimensions",
             )
@@ -201,18 +148,18 @@ impl SearchConfig {
             model,
             dimensions: usize::try_from(dimensions)?,
             key: self.key()?,
-            timeout: Duration::from_millis(self.timeout_ms.value),
+            timeout: self.timeout,
         };
         let wrong = |e| Usage::new(format!("search.embedder: {e}"));
         Ok(Http::new(settings, tokio::runtime::Handle::current()).map_err(wrong)?)
     }
 
     fn key(&self) -> Result<Option<Key>, Usage> {
-        let (place, read) = match (&self.key_file.value, &self.key_env.value) {
+        let (place, read) = match (&self.key_file, &self.key_env) {
             (None, None) => return Ok(None),
             (Some(path), None) => {
                 let read = std::fs::read_to_string(path).map_err(|e| e.to_string());
-                (path.display().to_string(), read)
+                (path.clone(), read)
             }
             (None, Some(name)) => {
                 let read = std::env::var(name);
@@ -227,47 +174,6 @@ impl SearchConfig {
         let wrong = |e: String| Usage::new(format!("search.embedder: the key in {place}: {e}"));
         let key = read.map_err(wrong)?;
         Key::new(&key).map(Some).map_err(|e| wrong(e.to_string()))
-    }
-
-    /// Names, values and origins, as `config show` tells them.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String, String)> {
-        fn row<T>(
-            name: &'static str,
-            setting: &Setting<Option<T>>,
-            shown: impl Fn(&T) -> String,
-        ) -> (&'static str, String, String) {
-            let value = setting.value.as_ref();
-            let value = value.map_or_else(|| "none".to_owned(), shown);
-            (name, value, setting.origin.to_string())
-        }
-        vec![
-            (
-                "search.embedder.kind",
-                self.kind.value.name().to_owned(),
-                self.kind.origin.to_string(),
-            ),
-            (
-                "search.embedder.folder",
-                self.folder.value.display().to_string(),
-                self.folder.origin.to_string(),
-            ),
-            row("search.embedder.url", &self.url, String::clone),
-            row("search.embedder.model", &self.model, String::clone),
-            row(
-                "search.embedder.dimensions",
-                &self.dimensions,
-                u64::to_string,
-            ),
-            row("search.embedder.key_file", &self.key_file, |path| {
-                path.display().to_string()
-            }),
-            row("search.embedder.key_env", &self.key_env, String::clone),
-            (
-                "search.embedder.timeout_ms",
-                self.timeout_ms.value.to_string(),
-                self.timeout_ms.origin.to_string(),
-            ),
-        ]
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::layers::{Layers, Setting};
+use super::layers::{Form, Layers};
 use crate::exit::Usage;
 
 mod open;
@@ -91,13 +91,9 @@ impl fmt::Display for SourceName {
     }
 }
 
-/// The histories that are looked at unless others are named.
-pub(super) fn read(
-    layers: &Layers<'_>,
-    in_file: Option<Vec<String>>,
-) -> Result<Setting<Option<Vec<SourceName>>>, Usage> {
-    let in_file = in_file.map(|names| names.join(","));
-    layers.pick(None, "FILROUGE_SOURCE", in_file, || Ok(None), names)
+/// The histories that are looked at unless others are named; `None` for all that are there.
+pub(super) fn read(layers: &mut Layers<'_>) -> Result<Option<Vec<SourceName>>, Usage> {
+    layers.read(("sources", Form::List), || Ok(None), names, shown)
 }
 
 /// Names between commas; `all` alone is whatever is there.
@@ -109,9 +105,8 @@ fn names(text: &str) -> Result<Option<Vec<SourceName>>, String> {
     names.collect::<Result<_, _>>().map(Some)
 }
 
-/// What `config show` tells.
-pub(crate) fn shown(setting: &Setting<Option<Vec<SourceName>>>) -> String {
-    match &setting.value {
+fn shown(names: &Option<Vec<SourceName>>) -> String {
+    match names {
         None => EVERYTHING.to_owned(),
         Some(names) => {
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();

@@ -9,8 +9,6 @@ use filrouge_postgres::Options;
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::Failure;
 
-use crate::exit::Usage;
-
 /// Which ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreUrl {
@@ -40,15 +38,6 @@ impl PostgresUrl {
             Some(password) => options.with_password(&password),
             None => options,
         })
-    }
-
-    /// Takes what begins like such a URL.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let known = ["postgres://", "postgresql://"];
-        if known.iter().any(|scheme| text.starts_with(scheme)) {
-            return Ok(Self(text.to_owned()));
-        }
-        Err("not a URL of the form postgres://user@host:5432/database".to_owned())
     }
 }
 
@@ -80,21 +69,36 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-impl std::str::FromStr for StoreUrl {
-    type Err = Usage;
+impl std::str::FromStr for PostgresUrl {
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Usage> {
+    /// Takes what begins like such a URL.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = ["postgres://", "postgresql://"];
+        if known.iter().any(|scheme| text.starts_with(scheme)) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err("not a URL of the form postgres://user@host:5432/database".to_owned())
+    }
+}
+
+impl std::str::FromStr for StoreUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("memory", "")) => Ok(Self::Memory),
-            Some(("postgres" | "postgresql", _)) => PostgresUrl::read(text)
+            Some(("postgres" | "postgresql", _)) => text
+                .parse()
                 .map(Self::Postgres)
-                .map_err(|what| Usage::new(what).with_hint("see docs/postgresql.md")),
+                .map_err(|e| format!("{e}; see docs/postgresql.md")),
             // What is no store may still hold a password.
             _ => {
                 let kind = text.split_once(':').map_or(text, |(kind, _)| kind);
-                Err(Usage::new(format!("{kind:?} is no kind of store"))
-                    .with_hint("known: sqlite:PATH, postgres://user@host/database, memory:"))
+                Err(format!(
+                    "{kind:?} is no kind of store; known: sqlite:PATH, postgres://user@host/database, memory:"
+                ))
             }
         }
     }

@@ -1,42 +1,28 @@
 //! The section `[team]`: teams at a terminal (DESIGN §11)
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use serde::Deserialize;
-
-use super::{Layers, Setting};
+use super::layers::{Form, Layers, NONE};
 use crate::exit::Usage;
-
-/// The section `[team]` in the file; unknown members are refused.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TeamFile {
-    snapshots_dir: Option<String>,
-    passphrase_file: Option<String>,
-}
 
 /// How sessions of teams are kept beside the ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct TeamConfig {
     /// Where snapshot files lie; `None`: none are written.
-    pub(crate) snapshots_dir: Setting<Option<PathBuf>>,
+    pub(crate) snapshots_dir: Option<PathBuf>,
     /// Its first line encrypts them.
-    pub(crate) passphrase_file: Setting<Option<PathBuf>>,
-}
-
-/// How no path is written.
-const NOTHING: &str = "none";
-
-fn folder(text: &str) -> Result<Option<PathBuf>, String> {
-    match Path::new(text) {
-        _ if text == NOTHING => Ok(None),
-        path if path.is_absolute() => Ok(Some(path.to_owned())),
-        _ => Err(format!("team.snapshots_dir: {text:?} is no absolute path")),
-    }
+    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 fn file(text: &str) -> Result<Option<PathBuf>, String> {
-    Ok(Some(PathBuf::from(text)).filter(|_| text != NOTHING))
+    Ok(Some(PathBuf::from(text)).filter(|_| text != NONE))
+}
+
+fn folder(text: &str) -> Result<Option<PathBuf>, String> {
+    match file(text)? {
+        Some(path) if !path.is_absolute() => Err(format!("{text:?} is no absolute path")),
+        path => Ok(path),
+    }
 }
 
 /// Beside those of other programs that read such files.
@@ -47,46 +33,16 @@ fn own() -> Result<Option<PathBuf>, Usage> {
 }
 
 fn shown(path: &Option<PathBuf>) -> String {
-    match path {
-        Some(path) => path.display().to_string(),
-        None => NOTHING.to_owned(),
-    }
+    let path = path.as_ref();
+    path.map_or_else(|| NONE.to_owned(), |path| path.display().to_string())
 }
 
 impl TeamConfig {
-    pub(super) fn read(layers: &Layers<'_>, section: TeamFile) -> Result<Self, Usage> {
+    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+        let text = |name| (name, Form::Text);
         Ok(Self {
-            snapshots_dir: layers.pick(
-                None,
-                "FILROUGE_TEAM_SNAPSHOTS_DIR",
-                section.snapshots_dir,
-                own,
-                folder,
-            )?,
-            passphrase_file: layers.pick(
-                None,
-                "FILROUGE_TEAM_PASSPHRASE_FILE",
-                section.passphrase_file,
-                || Ok(None),
-                file,
-            )?,
+            snapshots_dir: layers.read(text("team.snapshots_dir"), own, folder, shown)?,
+            passphrase_file: layers.read(text("team.passphrase_file"), || Ok(None), file, shown)?,
         })
-    }
-
-    /// Names, values and origins, as `config show` tells them.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String, String)> {
-        let (dir, passphrase) = (&self.snapshots_dir, &self.passphrase_file);
-        vec![
-            (
-                "team.snapshots_dir",
-                shown(&dir.value),
-                dir.origin.to_string(),
-            ),
-            (
-                "team.passphrase_file",
-                shown(&passphrase.value),
-                passphrase.origin.to_string(),
-            ),
-        ]
     }
 }

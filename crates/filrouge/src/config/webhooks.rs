@@ -13,6 +13,7 @@ use filrouge_store::read::ChangeKind;
 use filrouge_types::TenantId;
 use serde::{Deserialize, Serialize};
 
+use super::layers::Layers;
 use crate::exit::Usage;
 
 /// Most changes of a message, as of a page of the feed.
@@ -42,7 +43,7 @@ impl fmt::Debug for Hidden {
 /// One section in the file; unknown members are refused.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WebhookFile {
+struct WebhookFile {
     name: String,
     url: Hidden,
     secret: Option<Hidden>,
@@ -105,8 +106,10 @@ pub(crate) struct WebhookShown {
     from: &'static str,
 }
 
-/// Takes all sections; `folder` is where the file is.
-pub(super) fn read(sections: Vec<WebhookFile>, folder: &Path) -> Result<Vec<WebhookConfig>, Usage> {
+/// Takes all sections.
+pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<WebhookConfig>, Usage> {
+    let sections = layers.section::<Vec<WebhookFile>>("webhooks")?;
+    let (sections, folder) = (sections.unwrap_or_default(), layers.folder());
     let mut names = BTreeSet::new();
     let mut all = Vec::with_capacity(sections.len());
     for (number, section) in sections.into_iter().enumerate() {
@@ -260,26 +263,5 @@ impl fmt::Display for WebhookShown {
             self.max_attempts,
             self.from
         )
-    }
-}
-
-/// Where and, if no secret can be in it, what is wrong in the file.
-pub(super) fn told(error: &toml::de::Error, text: &str) -> String {
-    let may_hold = |t: &str| t.contains("secret") || t.contains("://") && t.contains('@');
-    if !may_hold(text) {
-        return error.to_string();
-    }
-    let before = error.span().and_then(|span| text.get(..span.start));
-    let line = before.map_or(1, |before| before.matches('\n').count() + 1);
-    let section = before.and_then(|before| before.rsplit("\n[").next());
-    let near = text.lines().nth(line - 1).unwrap_or_default();
-    let hidden = [near, section.unwrap_or_default()]
-        .iter()
-        .any(|t| may_hold(t))
-        || error.message().contains("whsec_");
-    if hidden {
-        format!("line {line} is not as it must be (it is not shown: a secret may be in it)")
-    } else {
-        format!("line {line}: {}", error.message())
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn read_team(path: &Path) -> Result<Team, Usage> {
 /// # Errors
 /// [`Usage`] when they are to be encrypted and cannot be.
 pub(crate) fn snapshots(config: &Config) -> anyhow::Result<Option<Snapshots>> {
-    let folder = config.team.snapshots_dir.value.clone();
+    let folder = config.team.snapshots_dir.clone();
     folder
         .map(|folder| snapshots_in(config, folder))
         .transpose()

@@ -40,7 +40,7 @@ pub(crate) fn teams(snapshots: &Snapshots) -> io::Result<Vec<String>> {
 /// # Errors
 /// What cannot be read or removed; the files that are left still hold what was said.
 pub(crate) fn forget(config: &Config, sessions: &[SessionId]) -> anyhow::Result<()> {
-    let Some(folder) = config.team.snapshots_dir.value.clone() else {
+    let Some(folder) = config.team.snapshots_dir.clone() else {
         return Ok(());
     };
     if sessions.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) async fn rewrite(
     opened: &Opened,
     session: &SessionId,
 ) -> anyhow::Result<()> {
-    let Some(folder) = config.team.snapshots_dir.value.clone() else {
+    let Some(folder) = config.team.snapshots_dir.clone() else {
         return Ok(());
     };
     let found = files_of(&Snapshots::new(folder), std::slice::from_ref(session))?;

@@ -16,7 +16,7 @@ const VARIABLE: &str = "FILROUGE_TEAM_PASSPHRASE";
 /// [`Usage`]: there is none in the file; this program cannot encrypt. Nothing is written as it is then.
 pub(super) fn seal(config: &Config) -> Result<Option<Arc<dyn Seal>>, Usage> {
     let given = std::env::var(VARIABLE).ok().filter(|one| !one.is_empty());
-    let passphrase = match (given, &config.team.passphrase_file.value) {
+    let passphrase = match (given, &config.team.passphrase_file) {
         (Some(given), _) => given,
         (None, None) => return Ok(None),
         (None, Some(path)) => {

@@ -52,7 +52,7 @@ pub(crate) enum Asked {
 /// [`Usage`] for a history that is named and not there, or cannot be opened.
 pub(crate) fn histories(config: &Config, asked: &[SourceName]) -> Result<Found, Usage> {
     let mut found = Found::default();
-    let named = match &config.sources.value {
+    let named = match &config.sources {
         _ if !asked.is_empty() => asked,
         Some(names) => names,
         None => {
@@ -181,7 +181,7 @@ impl Everything {
     pub(crate) fn searcher(&self, config: &Config, indexes: Option<&Arc<Indexes>>) -> Searcher {
         let opened = self.opened.as_ref();
         let by_index = opened.and_then(|opened| Some((opened, opened.engine.index_feed.index()?)));
-        let searcher = match by_index.filter(|_| config.search.index.on.value) {
+        let searcher = match by_index.filter(|_| config.search.index.on) {
             Some((opened, index)) => {
                 let (engine, runtime) = (opened.engine.clone(), Handle::current());
                 let clock = Arc::new(SystemClock);
@@ -223,9 +223,7 @@ pub(crate) async fn everything(
         let runtime = tokio::runtime::Handle::current();
         let ledger = LedgerSource::new(opened.engine.clone(), operator(config), runtime);
         found.sources.push(Arc::new(ledger));
-        found
-            .places
-            .push(format!("ledger ({})", config.store.value));
+        found.places.push(format!("ledger ({})", config.store));
     }
     Ok(Everything {
         library: Library::new(found.sources, CACHE_BYTES).believing_for(FRESH),
