@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use filrouge_engine::scopes::ScopeOptions;
 use filrouge_engine::{CredentialPolicy, Settings};
-use filrouge_server::{AccessSettings, Webhooks};
+use filrouge_http::access::AccessSettings;
+use filrouge_server::Webhooks;
 use filrouge_store::command::ConcurrentTurns;
 use filrouge_store::hot::Keep;
 use filrouge_types::TenantId;

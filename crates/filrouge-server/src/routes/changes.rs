@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::{Permission, Principal, may};
-use crate::answer::json;
-use crate::extract::{InTenant, Limit, Query, wait};
+use crate::app::App;
 use crate::openapi::{Called, Problems, Shown, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::{Permission, Principal, may};
+use filrouge_http::answer::json;
+use filrouge_http::extract::{InTenant, Limit, Query, wait};
+use filrouge_http::problem::Problem;
 
 /// Commits that follow each other quicker than this cost a waiting reader one look.
 const LOOK_GAP: Duration = Duration::from_millis(25);

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use filrouge_engine::Limits as EngineLimits;
-use filrouge_server::{LimitSettings, Rate};
+use filrouge_http::limits::{LimitSettings, Rate};
 use serde::Deserialize;
 
 use super::{Layers, Setting};

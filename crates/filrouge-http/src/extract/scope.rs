@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::{FromRef, FromRequestParts, Path};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use filrouge_engine::caller::Caller;
@@ -15,36 +15,47 @@ use filrouge_store::{OsEntropy, Scope, Viewer};
 use filrouge_types::{ErrorCode, IdError, IdentityId, SessionId, TurnId};
 
 use crate::access::{FreshToken, Needs, Principal, shown_session_token};
+use crate::layer::HttpLayer;
 use crate::limits::RateSubject;
 use crate::problem::Problem;
-use crate::serve::App;
 
 /// Names the lease that a write is made under.
 const FENCE: &str = "filrouge-fence";
 
 /// A request about the tenant.
-pub(crate) struct InTenant<P> {
-    pub(crate) caller: Caller,
-    pub(crate) scope: Scope,
-    pub(crate) principal: Principal,
+pub struct InTenant<P> {
+    /// On whose behalf it comes.
+    pub caller: Caller,
+    /// What the caller sees with the permission.
+    pub scope: Scope,
+    /// The credentials it came with.
+    pub principal: Principal,
     needs: PhantomData<P>,
 }
 
 /// The session of the path.
-pub(crate) struct InSession<P> {
-    pub(crate) caller: Caller,
-    pub(crate) scope: Scope,
-    pub(crate) session: SessionId,
-    pub(crate) principal: Principal,
+pub struct InSession<P> {
+    /// On whose behalf it comes.
+    pub caller: Caller,
+    /// What the caller sees with the permission.
+    pub scope: Scope,
+    /// The session.
+    pub session: SessionId,
+    /// The credentials it came with.
+    pub principal: Principal,
     needs: PhantomData<P>,
 }
 
 /// The turn of the path, in its session.
-pub(crate) struct InTurn<P> {
-    pub(crate) scope: Scope,
-    pub(crate) session: SessionId,
-    pub(crate) turn: TurnId,
-    pub(crate) principal: Principal,
+pub struct InTurn<P> {
+    /// What the caller sees with the permission.
+    pub scope: Scope,
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The credentials it came with.
+    pub principal: Principal,
     needs: PhantomData<P>,
 }
 
@@ -67,7 +78,10 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
 }
 
 /// Who makes a request that needs `P`.
-fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller, Scope), Problem> {
+fn caller<P: Needs>(
+    parts: &Parts,
+    http: &HttpLayer,
+) -> Result<(Principal, Caller, Scope), Problem> {
     // Every route that is not public is behind the layer that puts the principal here.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
         Problem::new(
@@ -75,7 +89,7 @@ fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller, Sc
             "the route is not behind authentication",
         )
     })?;
-    let keyring = state.engine().ledger().keyring();
+    let keyring = http.engine().ledger().keyring();
     let token = shown_session_token(&parts.headers)?.map(|text| keyring.session_token(text));
     let identity = principal.acts_for(&parts.headers)?;
     let caller = principal.caller(identity).with_token(token);
@@ -107,8 +121,8 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 
 /// Counts a request for its caller and for the session as this caller sees it: what strangers send must neither
 /// lock the owner out nor tell that there is a session. `session` is as given, so that bad ids are counted, too.
-fn count(state: &App, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
-    if !state.limits().counts() {
+fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
+    if !http.limits().counts() {
         return Ok(());
     }
     // Another tenant may use the same ids; none holds NUL.
@@ -119,7 +133,7 @@ fn count(state: &App, caller: &Caller, session: Option<&str>) -> Result<(), Prob
         (None, name) => format!("caller\0{}", name.unwrap_or_default()),
     };
     let session = session.map(|id| in_tenant(&format!("{viewer}\0{id}")));
-    state.limits().check(&RateSubject {
+    http.limits().check(&RateSubject {
         key: caller.name(),
         identity: identity.as_deref(),
         session: session.as_deref(),
@@ -127,12 +141,18 @@ fn count(state: &App, caller: &Caller, session: Option<&str>) -> Result<(), Prob
     Ok(())
 }
 
-impl<P: Needs> FromRequestParts<App> for InTenant<P> {
+impl<S, P> FromRequestParts<S> for InTenant<P>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    P: Needs,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller, scope) = caller::<P>(parts, state)?;
-        count(state, &caller, None)?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let http = HttpLayer::from_ref(state);
+        let (principal, caller, scope) = caller::<P>(parts, &http)?;
+        count(&http, &caller, None)?;
         Ok(Self {
             caller,
             scope,
@@ -142,16 +162,22 @@ impl<P: Needs> FromRequestParts<App> for InTenant<P> {
     }
 }
 
-impl<P: Needs> FromRequestParts<App> for InSession<P> {
+impl<S, P> FromRequestParts<S> for InSession<P>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    P: Needs,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller, scope) = caller::<P>(parts, state)?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let http = HttpLayer::from_ref(state);
+        let (principal, caller, scope) = caller::<P>(parts, &http)?;
         let path = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
         let given = path.as_ref().ok().map(|Path(session)| session.as_str());
-        count(state, &caller, given)?;
+        count(&http, &caller, given)?;
         let Path(session) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
         Ok(Self {
@@ -164,17 +190,23 @@ impl<P: Needs> FromRequestParts<App> for InSession<P> {
     }
 }
 
-impl<P: Needs> FromRequestParts<App> for InTurn<P> {
+impl<S, P> FromRequestParts<S> for InTurn<P>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    P: Needs,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller, scope) = caller::<P>(parts, state)?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let http = HttpLayer::from_ref(state);
+        let (principal, caller, scope) = caller::<P>(parts, &http)?;
         let path = Path::<(String, String)>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
         let given = path.as_ref().ok();
         let given = given.map(|Path((session, _))| session.as_str());
-        count(state, &caller, given)?;
+        count(&http, &caller, given)?;
         let Path((session, turn)) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
         let turn = turn_id(&turn)?;
@@ -189,8 +221,8 @@ impl<P: Needs> FromRequestParts<App> for InTurn<P> {
 }
 
 /// The secret that a new anonymous session gets, if it needs one and the caller has not brought its own.
-fn fresh_token(app: &App, scope: &mut Scope) -> Result<Option<FreshToken>, Problem> {
-    FreshToken::for_new_session(app, &OsEntropy, scope)
+fn fresh_token(http: &HttpLayer, scope: &mut Scope) -> Result<Option<FreshToken>, Problem> {
+    FreshToken::for_new_session(http, &OsEntropy, scope)
 }
 
 impl<P: Needs> InTenant<P> {
@@ -199,8 +231,8 @@ impl<P: Needs> InTenant<P> {
     ///
     /// # Errors
     /// `internal` when there is no randomness.
-    pub(crate) fn fresh_token(&mut self, app: &App) -> Result<Option<FreshToken>, Problem> {
-        fresh_token(app, &mut self.scope)
+    pub fn fresh_token(&mut self, http: &HttpLayer) -> Result<Option<FreshToken>, Problem> {
+        fresh_token(http, &mut self.scope)
     }
 }
 
@@ -209,13 +241,13 @@ impl<P: Needs> InSession<P> {
     ///
     /// # Errors
     /// `internal` when there is no randomness.
-    pub(crate) fn fresh_token(&mut self, app: &App) -> Result<Option<FreshToken>, Problem> {
-        fresh_token(app, &mut self.scope)
+    pub fn fresh_token(&mut self, http: &HttpLayer) -> Result<Option<FreshToken>, Problem> {
+        fresh_token(http, &mut self.scope)
     }
 
     /// Whether nobody sees the session without the secret that the scope holds, and with it anybody does. An
     /// operator, who sees every session, is asked as nobody.
-    pub(crate) async fn needs_token(&self, app: &App) -> bool {
+    pub async fn needs_token(&self, http: &HttpLayer) -> bool {
         let with = Scope {
             viewer: Viewer::EndUser(None),
             ..self.scope.clone()
@@ -224,7 +256,7 @@ impl<P: Needs> InSession<P> {
             token: None,
             ..with.clone()
         };
-        let ledger = app.engine().ledger();
+        let ledger = http.engine().ledger();
         // When it cannot be told, a secret too many does no harm, and one that is missing loses the session.
         ledger.session(&without, &self.session).await.is_err()
             && match ledger.session(&with, &self.session).await {
@@ -237,7 +269,7 @@ impl<P: Needs> InSession<P> {
     ///
     /// # Errors
     /// `forbidden`.
-    pub(crate) fn only_for(&self, identity: &IdentityId) -> Result<(), Problem> {
+    pub fn only_for(&self, identity: &IdentityId) -> Result<(), Problem> {
         match &self.scope.viewer {
             Viewer::EndUser(Some(own)) if own != identity => Err(Problem::new(
                 ErrorCode::Forbidden,

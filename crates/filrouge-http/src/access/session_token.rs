@@ -6,14 +6,14 @@ use filrouge_types::{ErrorCode, Failure};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::bearer::SESSION_TOKEN;
+use crate::layer::HttpLayer;
 use crate::problem::Problem;
-use crate::serve::App;
 
 /// The secret that a request shows; `None` when it shows none.
 ///
 /// # Errors
 /// `invalid` when there are several, or one that is not 16 to 256 visible ASCII characters.
-pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+pub fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut values = headers.get_all(SESSION_TOKEN).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -31,21 +31,21 @@ pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 }
 
 /// A secret made for a session that may be made: its caller is told of it when it was.
-pub(crate) struct FreshToken(SecretString);
+pub struct FreshToken(SecretString);
 
 impl FreshToken {
     /// Gives `scope` a secret if a session that it makes needs one and the caller has not brought its own.
     ///
     /// # Errors
     /// `internal` when there is no randomness.
-    pub(crate) fn for_new_session(
-        app: &App,
+    pub fn for_new_session(
+        http: &HttpLayer,
         entropy: &dyn Entropy,
         scope: &mut Scope,
     ) -> Result<Option<Self>, Problem> {
         // An operator's session is anonymous too: nobody is its owner.
         let anonymous = scope.viewer.identity().is_none();
-        if !app.authority().require_session_token() || !anonymous || scope.token.is_some() {
+        if !http.authority().require_session_token() || !anonymous || scope.token.is_some() {
             return Ok(None);
         }
         let mut bytes = [0; 32];
@@ -53,12 +53,12 @@ impl FreshToken {
             .fill(&mut bytes)
             .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
         let text: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        scope.token = Some(app.engine().ledger().keyring().session_token(&text));
+        scope.token = Some(http.engine().ledger().keyring().session_token(&text));
         Ok(Some(Self(text.into())))
     }
 
     /// Tells the caller, who has to keep it.
-    pub(crate) fn tell<B>(&self, response: &mut Response<B>) {
+    pub fn tell<B>(&self, response: &mut Response<B>) {
         if let Ok(mut value) = HeaderValue::from_str(self.0.expose_secret()) {
             value.set_sensitive(true);
             response.headers_mut().insert(SESSION_TOKEN, value);
