@@ -62,7 +62,7 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
         wires: wires.into(),
     };
     let routes = mounted.wires.iter().map(|wire| wire.routes.clone());
-    routes
+    let router = routes
         .fold(Router::new(), Router::merge)
         .fallback(async move || {
             let problem = Problem::new(ErrorCode::RouteNotFound, "there is no such route");
@@ -73,7 +73,10 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
             Problem::new(ErrorCode::MethodNotAllowed, what)
         })
         .layer(from_fn_with_state(mounted.clone(), access::authenticate))
-        .layer(from_fn_with_state(mounted.clone(), observe::request))
+        .layer(from_fn_with_state(mounted.clone(), observe::request));
+    // Outside of the router, which names the methods of a route in `Allow`.
+    Router::new()
+        .fallback_service(router)
         .layer(from_fn_with_state(mounted, failures))
 }
 
