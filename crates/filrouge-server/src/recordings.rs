@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::metrics::Metrics;
+use filrouge_http::Metrics;
 
 /// How a stream has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

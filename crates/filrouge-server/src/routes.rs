@@ -1,20 +1,12 @@
 //! The routes of DESIGN §12; one file a group.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use axum::Router;
-use axum::extract::MatchedPath;
 use axum::routing::post;
-use filrouge_types::ErrorCode;
-use utoipa::openapi::{PathItem, Paths};
+use filrouge_http::Wire;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::access;
-use crate::mcp;
-use crate::problem::Problem;
-use crate::serve::App;
+use crate::app::App;
 
 mod audit;
 mod busy;
@@ -30,6 +22,7 @@ mod items;
 mod kpi;
 mod lease;
 mod lineage;
+mod mcp;
 mod metrics;
 mod openapi;
 mod resume;
@@ -37,9 +30,9 @@ mod search;
 mod session;
 mod sessions;
 mod stats;
-pub(crate) mod stream;
+mod stream;
 mod tail;
-pub(crate) mod technical_status;
+mod technical_status;
 mod turns;
 
 /// All routes with what the document tells of them. A route that is not annotated cannot be put in.
@@ -87,56 +80,13 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(openapi::show))
 }
 
-/// All routes over `app`.
-pub fn router(app: App) -> Router {
-    let (routes, document) = api().split_for_parts();
-    let mut methods = methods(&document.paths);
-    methods.insert(mcp::PATH.to_owned(), mcp::METHODS.to_owned());
-    let methods: Arc<Methods> = Arc::new(methods);
-    routes
-        .route(mcp::PATH, post(mcp::call))
-        .fallback(async || {
-            let problem = Problem::new(ErrorCode::RouteNotFound, "there is no such route");
-            hinted(problem, "/openapi.json shows all routes".to_owned())
-        })
-        .method_not_allowed_fallback(async move |path: Option<MatchedPath>| {
-            let problem = Problem::new(
-                ErrorCode::MethodNotAllowed,
-                "the route does not know this method",
-            );
-            match path.and_then(|path| methods.get(path.as_str()).cloned()) {
-                Some(known) => hinted(problem, format!("known methods: {known}")),
-                None => problem,
-            }
-        })
-        .layer(axum::middleware::from_fn_with_state(
-            app.clone(),
-            access::authenticate,
-        ))
-        .with_state(app)
-}
-
-fn hinted(mut problem: Problem, hint: String) -> Problem {
-    problem.0.hint = Some(hint);
-    problem
-}
-
-/// The methods of each path.
-type Methods = BTreeMap<String, String>;
-
-fn methods(paths: &Paths) -> Methods {
-    let of = |item: &PathItem| {
-        let all = [
-            ("GET, HEAD", &item.get),
-            ("POST", &item.post),
-            ("PUT", &item.put),
-            ("PATCH", &item.patch),
-            ("DELETE", &item.delete),
-        ];
-        let known = all.iter().filter(|(_, operation)| operation.is_some());
-        let names: Vec<&str> = known.map(|(name, _)| *name).collect();
-        names.join(", ")
-    };
-    let all = paths.paths.iter();
-    all.map(|(path, item)| (path.clone(), of(item))).collect()
+/// The native routes over `app`, and MCP.
+pub(crate) fn wire(app: App) -> Wire {
+    let routes = Router::from(api()).route(mcp::PATH, post(mcp::call));
+    Wire {
+        routes: routes.with_state(app),
+        public: &["/healthz", "/readyz", "/openapi.json"],
+        unbounded: &[stream::PATH],
+        failures: None,
+    }
 }

@@ -34,9 +34,9 @@ pub use address::{WebhookName, WebhookNameError, WebhookUrl, WebhookUrlError};
 pub use secret::{SecretError, WebhookSecret, WebhookSecrets};
 pub use status::{DeadLetter, WebhookAction, WebhookStatus, change_webhook, webhook_status};
 
-use crate::metrics::Metrics;
 use backoff::Backoff;
 use counters::Counters;
+use filrouge_http::Metrics;
 use post::HttpPost;
 use worker::Worker;
 

@@ -6,8 +6,7 @@ use axum::Router;
 use filrouge_mcp::{Corpus, Histories, HttpService, HttpSettings, McpServer, Own};
 use tokio::net::TcpListener;
 
-use super::PATH;
-use crate::serve::ListenError;
+use filrouge_http::ListenError;
 
 /// Serves `corpus` at `/mcp` until `stop` is done. Nobody is asked who they are: only this machine is answered, and
 /// only under its own names.
@@ -32,7 +31,7 @@ pub async fn serve_mcp(
     // Agents of several folders may call: none of them is told from the others.
     let server = McpServer::new(Histories::All(Box::new(corpus)), Own::default());
     let service = HttpService::new(server, &settings);
-    let router = Router::new().route_service(PATH, service);
+    let router = Router::new().route_service("/mcp", service);
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop);
     serving.await.map_err(|e| failed(address, e))
 }

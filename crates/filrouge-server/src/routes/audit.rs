@@ -13,12 +13,12 @@ use hyper::body::{Body, Frame};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::{Principal, may};
-use crate::answer::{Page, json};
-use crate::extract::{InTenant, LIMIT_MAX, Limit, Query};
+use crate::app::App;
 use crate::openapi::{Called, InSessionAsked, Problems, Stored, Tabled};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::{Principal, may};
+use filrouge_http::answer::{Page, json};
+use filrouge_http::extract::{InTenant, LIMIT_MAX, Limit, Query};
+use filrouge_http::problem::Problem;
 
 /// What the rows are written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]

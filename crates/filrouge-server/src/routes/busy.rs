@@ -8,10 +8,10 @@ use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::Principal;
-use crate::extract::wait;
-use crate::problem::Problem;
-use crate::serve::App;
+use crate::app::App;
+use filrouge_http::access::Principal;
+use filrouge_http::extract::wait;
+use filrouge_http::problem::Problem;
 
 /// Waits for what may take its time, unless the server stops or the credentials end. What was written by then stays.
 ///

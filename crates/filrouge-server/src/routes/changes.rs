@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::{Principal, may};
-use crate::answer::json;
-use crate::extract::{InTenant, Limit, Query, wait};
+use crate::app::App;
 use crate::openapi::{Called, Problems, Shown, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::{Permission, Principal, may};
+use filrouge_http::answer::json;
+use filrouge_http::extract::{InTenant, Limit, Query, wait};
+use filrouge_http::problem::Problem;
 
 /// What happened to a session.
 #[derive(Serialize, ToSchema)]

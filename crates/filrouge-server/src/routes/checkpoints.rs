@@ -8,15 +8,15 @@ use filrouge_types::{Checkpoint, RawJson, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::may;
-use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
+use crate::app::App;
 use crate::openapi::{
     Called, Created, Listed, OfCheckpoint, OfSession, Problems, PuttingCheckpoint, SessionPath,
     Shown, Stored, UnderLease, WithBody, Writing,
 };
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
+use filrouge_http::problem::Problem;
 
 /// Puts a checkpoint, once for each seq; its label becomes the session's state.
 ///

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::may;
-use crate::answer::json;
-use crate::extract::{InSession, Query};
+use crate::app::App;
 use crate::openapi::{Called, Context, OfSession, Problems, SessionPath, Shown, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::json;
+use filrouge_http::extract::{InSession, Query};
+use filrouge_http::problem::Problem;
 
 /// What becomes of a call that was never answered.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]

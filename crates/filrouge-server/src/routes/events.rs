@@ -8,14 +8,14 @@ use filrouge_types::SessionEvent;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::access::may;
-use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
+use crate::app::App;
 use crate::openapi::{
     Called, Created, Listed, OfSession, Problems, Recording, SessionPath, Stored, WithBody, Writing,
 };
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
+use filrouge_http::problem::Problem;
 
 /// Records an event of a session, once for each key.
 ///

@@ -11,11 +11,11 @@ use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::may;
-use crate::extract::{InSession, Query};
+use crate::app::App;
 use crate::openapi::{Bundle, Called, InLedger, Large, OfSession, Problems, SessionPath, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::extract::{InSession, Query};
+use filrouge_http::problem::Problem;
 
 /// Largest document in bytes that is answered: it stands in memory.
 const EXPORT_MAX: usize = 256 << 20;

@@ -1,19 +1,17 @@
 //! `/healthz` and `/readyz`: alive, and able to do its work; degraded is said, not hidden (P9).
 
-use axum::Extension;
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 use filrouge_engine::spool::{SpoolView, Spooling};
 use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::access::MayObserve;
-use crate::answer::json;
+use crate::app::App;
 use crate::openapi::{Asked, Problems, Shown, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::answer::json;
+use filrouge_http::problem::Problem;
 
 /// The server is alive.
 #[derive(Serialize, ToSchema)]
@@ -99,8 +97,9 @@ impl From<SpoolView> for SpoolStanding {
 )]
 pub(super) async fn ready(
     State(app): State<App>,
-    Extension(MayObserve(observes)): Extension<MayObserve>,
+    headers: HeaderMap,
 ) -> Result<Response<HttpBody>, Problem> {
+    let observes = app.authority().may_observe(&headers).await;
     let upkeep = &app.engine().upkeep;
     // The store is asked, so that one that does not answer is not called ready.
     let spool = app.engine().spool().map(Spooling::view);

@@ -8,12 +8,12 @@ use filrouge_types::{IdentityId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::access::may;
-use crate::answer::{Page, json};
-use crate::extract::{Cursor, InTenant, Limit, Query};
+use crate::app::App;
 use crate::openapi::{Called, Listed, Problems, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::{Permission, may};
+use filrouge_http::answer::{Page, json};
+use filrouge_http::extract::{Cursor, InTenant, Limit, Query};
+use filrouge_http::problem::Problem;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

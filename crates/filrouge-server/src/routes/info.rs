@@ -7,12 +7,12 @@ use filrouge_engine::scopes::TwoScopes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::access::may;
-use crate::answer::json;
-use crate::extract::{InTenant, NoParameters, Query};
+use crate::app::App;
 use crate::openapi::{Called, Problems, Shown};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::json;
+use filrouge_http::extract::{InTenant, NoParameters, Query};
+use filrouge_http::problem::Problem;
 
 /// What a server is and can do.
 #[derive(Serialize, ToSchema)]
@@ -130,8 +130,8 @@ pub(super) async fn show(
             id_bytes: 256,
             turn_items: filrouge_store::rules::TURN_ITEMS_MAX,
             nesting: filrouge_types::MAX_NESTING as u64,
-            page_rows: crate::extract::LIMIT_MAX as u64,
-            wait_ms: crate::extract::WAIT_MAX_MS,
+            page_rows: filrouge_http::extract::LIMIT_MAX as u64,
+            wait_ms: filrouge_http::extract::WAIT_MAX_MS,
         },
     };
     json(StatusCode::OK, &info)

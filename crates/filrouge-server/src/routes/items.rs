@@ -8,16 +8,16 @@ use filrouge_types::{ErrorCode, Item, placed};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::may;
-use crate::answer::{Page, created, json, written};
-use crate::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
+use crate::app::App;
 use crate::openapi::{
     Appending, Called, Created, LastEventId, OfSession, OfTurn, Problems, SessionPath, Stored,
     Tailed, TurnPath, UnderLease, WithBody, Writing,
 };
-use crate::problem::Problem;
 use crate::routes::tail;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
+use filrouge_http::problem::Problem;
 
 /// Where appended items stand.
 #[derive(Serialize, ToSchema)]

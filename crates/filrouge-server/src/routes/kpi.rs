@@ -9,12 +9,12 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::technical_status::{Named, own};
-use crate::access::may;
-use crate::answer::json;
-use crate::extract::{InTenant, Query};
+use crate::app::App;
 use crate::openapi::{Called, Large, OfTenant, Problems, Stored, TenantPath};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::json;
+use filrouge_http::extract::{InTenant, Query};
+use filrouge_http::problem::Problem;
 
 /// What the rows are written as.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]

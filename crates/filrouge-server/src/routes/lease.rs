@@ -9,15 +9,15 @@ use serde::{Deserialize, Deserializer, de};
 use utoipa::IntoParams;
 
 use super::busy::{OnHeld, waited};
-use crate::access::may;
-use crate::answer::{created, json, no_content, written};
-use crate::extract::{Body, InSession, NoParameters, Query};
+use crate::app::App;
 use crate::openapi::{
     Called, Created, InOpenSession, Journaled, OfSession, OrNothing, Problems, Releasing, Renewing,
     SessionPath, Shown, Stored, Taking, WithBody, Writing, Written,
 };
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::{created, json, no_content, written};
+use filrouge_http::extract::{Body, InSession, NoParameters, Query};
+use filrouge_http::problem::Problem;
 
 /// Takes the lease of a session, waiting while somebody else holds it.
 ///

@@ -5,12 +5,12 @@ use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use filrouge_engine::Lineage;
 
-use crate::access::may;
-use crate::answer::json;
-use crate::extract::{InSession, NoParameters, Query};
+use crate::app::App;
 use crate::openapi::{Called, OfSession, Problems, SessionPath, Shown, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::json;
+use filrouge_http::extract::{InSession, NoParameters, Query};
+use filrouge_http::problem::Problem;
 
 /// Shows where a session comes from and what it has started.
 ///

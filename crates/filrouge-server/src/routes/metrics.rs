@@ -7,12 +7,12 @@ use filrouge_engine::scopes::TwoScopes;
 use filrouge_engine::spool::Spooling;
 use filrouge_types::ErrorCode;
 
-use crate::access::may;
-use crate::extract::InTenant;
+use crate::app::App;
 use crate::metrics::{HotState, SearchState, StoreState};
 use crate::openapi::{Called, Problems};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::extract::InTenant;
+use filrouge_http::problem::Problem;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -75,20 +75,18 @@ pub(super) async fn show(
         commit: upkeep.position().commit_no,
         statements: load.statements,
         queued_writes: load.queued_writes,
-        unauthenticated: app.authority().refused(),
         runtime_context_dropped: upkeep.runtime_context_dropped(),
         runtime_context_lost: upkeep.runtime_context_lost(),
         credentials_masked: upkeep.credentials_masked(),
         credentials_refused: upkeep.credentials_refused(),
-        body_bytes: app.limits().body_bytes_in_flight(),
         hot: hot(&app).await,
         calls: upkeep.call_counts(),
         spool: app.engine().spool().map(Spooling::view).unwrap_or_default(),
         search: search(&app),
     };
+    app.gauges().set(state);
     let text = app
-        .metrics()
-        .render(state)
+        .scrape()
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     let mut response = Response::new(HttpBody::from(text));
     response

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use axum::body::{Body as HttpBody, Bytes};
 use axum::http::{HeaderValue, Response, header};
 
-use crate::extract::{NoParameters, Query};
 use crate::openapi::{Asked, Problems, finish};
-use crate::problem::Problem;
+use filrouge_http::extract::{NoParameters, Query};
+use filrouge_http::problem::Problem;
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let document = finish(super::api().into_openapi());

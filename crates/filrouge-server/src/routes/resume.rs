@@ -6,15 +6,15 @@ use axum::http::Response;
 use filrouge_engine::{ResumeSession, Resumed};
 
 use super::busy::{OnHeld, waited};
-use crate::access::{may, tell_session_token};
-use crate::answer::{created, no_content, written};
-use crate::extract::{Body, InSession, Query};
+use crate::app::App;
 use crate::openapi::{
     Called, Created, InOpenSession, Journaled, MakingSession, OfSession, OrNothing, Problems,
     Resuming, SessionPath, Stored, Taking, WithBody, Writing,
 };
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::{created, no_content, written};
+use filrouge_http::extract::{Body, InSession, Query};
+use filrouge_http::problem::Problem;
 
 /// Takes the lease of a session and gives what it takes to go on.
 ///

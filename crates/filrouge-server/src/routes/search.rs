@@ -14,12 +14,12 @@ use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::may;
-use crate::answer::json;
-use crate::extract::{InTenant, Limit, Query};
+use crate::app::App;
 use crate::openapi::{Called, InSessionAsked, Problems, Shown, Stored};
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::json;
+use filrouge_http::extract::{InTenant, Limit, Query};
+use filrouge_http::problem::Problem;
 
 /// By what is looked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]

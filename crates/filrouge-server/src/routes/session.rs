@@ -6,15 +6,15 @@ use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use filrouge_engine::{CloseSession, ErasureReceipt, LinkSession, PatchSession};
 use filrouge_types::{ErrorCode, Session};
 
-use crate::access::may;
-use crate::answer::written;
-use crate::extract::{Body, InSession, NoParameters, OptionalBody, Query};
+use crate::app::App;
 use crate::openapi::{
     Called, Conditional, IfMatch, LinkingSession, OfSession, Problems, SessionPath, Stored,
     TaggedWrite, UnderLease, WithBody, Writing, Written,
 };
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::written;
+use filrouge_http::extract::{Body, InSession, NoParameters, OptionalBody, Query};
+use filrouge_http::problem::Problem;
 
 /// Changes a session.
 ///

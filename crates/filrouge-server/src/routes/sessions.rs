@@ -10,16 +10,18 @@ use filrouge_types::{IdentityId, ProjectId, Session, SessionId, SessionStatus, T
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use crate::access::{may, tell_session_token};
-use crate::answer::{Page, created, json, written};
-use crate::extract::{Cursor, InSession, InTenant, Limit, NoParameters, OptionalBody, Query};
+use crate::app::App;
 use crate::openapi::{
     Called, InLedger, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored,
     Tagged, VerifyReport, WithBody, Writing,
 };
-use crate::problem::Problem;
 use crate::routes::session::tagged;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::extract::{
+    Cursor, InSession, InTenant, Limit, NoParameters, OptionalBody, Query,
+};
+use filrouge_http::problem::Problem;
 
 /// Makes a session.
 ///

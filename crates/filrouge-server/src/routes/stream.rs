@@ -13,14 +13,14 @@ use tracing::Instrument;
 use utoipa::IntoParams;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 
-use crate::access::may;
-use crate::answer::written;
-use crate::extract::{InTurn, Query, RawBody};
+use crate::app::App;
 use crate::openapi::{
     Called, OfSession, OfTurn, Problems, Stored, Streaming, TurnPath, UnderLease, Writing, Written,
 };
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::may;
+use filrouge_http::answer::written;
+use filrouge_http::extract::{InTurn, Query, RawBody};
+use filrouge_http::problem::Problem;
 
 mod flow;
 

@@ -16,11 +16,11 @@ use filrouge_types::{ErrorCode, Failure};
 use hyper::body::{Body, Frame};
 use serde::Serialize;
 
-use crate::access::{Principal, may};
-use crate::extract::InSession;
-use crate::limits::StreamSlot;
-use crate::problem::Problem;
-use crate::serve::App;
+use crate::app::App;
+use filrouge_http::access::{Principal, may};
+use filrouge_http::extract::InSession;
+use filrouge_http::limits::StreamSlot;
+use filrouge_http::problem::Problem;
 
 /// How often an idle stream shows that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);

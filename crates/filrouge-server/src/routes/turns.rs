@@ -12,19 +12,18 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::busy::{OnOpenTurn, waited};
-use crate::access::{Principal, may, tell_session_token};
-use crate::answer::{Page, as_of, created, json, json_text, no_content, written};
-
-use crate::extract::{
-    Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
-};
+use crate::app::App;
 use crate::openapi::{
     Answering, Called, Copied, Created, Ending, InOpenSession, MakingSession, OfSession, OfTurn,
     OrNothing, Problems, Redacting, Replacing, SessionPath, Shown, Starting, Stored, TurnPath,
     UnderLease, WithBody, Writing, Written,
 };
-use crate::problem::Problem;
-use crate::serve::App;
+use filrouge_http::access::{Permission, Principal, may};
+use filrouge_http::answer::{Page, as_of, created, json, json_text, no_content, written};
+use filrouge_http::extract::{
+    Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
+};
+use filrouge_http::problem::Problem;
 
 /// Starts a turn: the question is written before the work begins.
 ///

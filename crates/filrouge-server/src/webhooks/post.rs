@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 
 use super::WebhookUrl;
 use super::message::Message;
-use crate::outgoing;
+use filrouge_http::outgoing;
 
 /// As much of an answer is read, so that its connection serves again.
 const ANSWER_BYTES: usize = 16 << 10;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use filrouge_engine::anchor::Standing;
 use filrouge_engine::keyfile;
-use filrouge_server::{AccessSettings, Authority};
+use filrouge_http::access::{AccessSettings, Authority};
 use filrouge_types::SystemClock;
 use serde::Serialize;
 use serde_json::json;

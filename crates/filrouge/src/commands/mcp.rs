@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use filrouge_http::ListenError;
 use filrouge_mcp::{Corpus, Histories, McpServer, Own, serve_stdio};
 use filrouge_search::feed::Indexer;
-use filrouge_server::{ListenError, serve_mcp};
+use filrouge_server::serve_mcp;
 use filrouge_types::SystemClock;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};

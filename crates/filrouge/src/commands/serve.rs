@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use filrouge_engine::Engine;
 use filrouge_engine::scopes::DurablePolicy;
+use filrouge_http::access::Authority;
+use filrouge_http::{ListenError, bind};
 use filrouge_search::embed::Embedder;
 use filrouge_search::feed::Indexer;
 use filrouge_search::ledger::LedgerFeed;
-use filrouge_server::{App, Authority, ListenError, McpSettings, SearchSettings, bind, serve};
+use filrouge_server::{App, McpSettings, SearchSettings, serve};
 use filrouge_store::Durability;
 use filrouge_types::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};

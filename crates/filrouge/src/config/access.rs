@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use filrouge_server::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
+use filrouge_http::access::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
 use filrouge_types::TenantId;
 
 use super::layers::{Form, Layers, filled};

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use filrouge_engine::Limits as EngineLimits;
-use filrouge_server::{LimitSettings, Rate};
+use filrouge_http::limits::{LimitSettings, Rate};
 
 use super::layers::{Form, Layers, shown_or_none};
 use crate::exit::Usage;

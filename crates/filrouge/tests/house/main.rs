@@ -17,7 +17,7 @@ const ROWS: &[&[&str]] = &[
     &["filrouge-store"],
     &["filrouge-sqlite", "filrouge-postgres", "filrouge-redis"],
     &["filrouge-engine", "filrouge-document"],
-    &["filrouge-transcode", "filrouge-sources"],
+    &["filrouge-transcode", "filrouge-sources", "filrouge-http"],
     &["filrouge-search"],
     &["filrouge-mcp"],
     &["filrouge-team", "filrouge-server"],
@@ -41,6 +41,9 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("filrouge-engine", "filrouge-sqlite"),
     ("filrouge-engine", "filrouge-postgres"),
     ("filrouge-engine", "filrouge-redis"),
+    ("filrouge-http", "filrouge-sqlite"),
+    ("filrouge-http", "filrouge-postgres"),
+    ("filrouge-http", "filrouge-redis"),
     ("filrouge-server", "filrouge-sqlite"),
     ("filrouge-server", "filrouge-postgres"),
     ("filrouge-server", "filrouge-redis"),
@@ -251,6 +254,7 @@ fn libraries_print_nothing_and_read_no_environment() {
         "document",
         "sources",
         "mcp",
+        "http",
         "server",
     ];
     for name in libraries {

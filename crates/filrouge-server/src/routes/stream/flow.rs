@@ -14,11 +14,11 @@ use filrouge_types::{ErrorCode, Failure, Turn, TurnId};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::access::Principal;
-use crate::extract::RawBody;
-use crate::limits::Reservation;
+use crate::app::App;
 use crate::recordings::{Flush, Listening, UnderWay};
-use crate::serve::App;
+use filrouge_http::access::Principal;
+use filrouge_http::extract::RawBody;
+use filrouge_http::limits::Reservation;
 
 /// How long a stream may go on once the server is told to stop: time for its end and its answer is left of what
 /// connections have.

@@ -12,13 +12,13 @@ use filrouge_store::{Entropy, Keyring, Ledger, OsEntropy};
 use filrouge_types::{Clock, FixedClock, TenantId};
 use serde_json::Value;
 
-use crate::metrics::Metrics;
 use crate::webhooks::backoff::Backoff;
 use crate::webhooks::counters::Counters;
 use crate::webhooks::message::Message;
 use crate::webhooks::post::{Post, Refusal, Sent};
 use crate::webhooks::worker::Worker;
 use crate::webhooks::{WebhookFeed, WebhookSettings, WebhookStart, WebhookStatus, webhook_status};
+use filrouge_http::Metrics;
 
 struct NoChance;
 

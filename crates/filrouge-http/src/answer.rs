@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::problem::Problem;
 
-pub(crate) const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
+/// What a write has survived.
+pub const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
 /// How many credentials were masked in what was written (DESIGN §8).
 const MASKED: HeaderName = HeaderName::from_static("filrouge-masked");
 /// Where an answer comes from that the ledger could not confirm: `hot` (DESIGN §7).
@@ -20,26 +21,32 @@ const AS_OF_SEQ: HeaderName = HeaderName::from_static("filrouge-as-of-seq");
 
 /// What a list answers.
 #[derive(Serialize)]
-pub(crate) struct Page<T> {
-    pub(crate) data: Vec<T>,
-    pub(crate) next_cursor: Option<String>,
+pub struct Page<T> {
+    /// Its rows.
+    pub data: Vec<T>,
+    /// Where the next page begins; none behind the last one.
+    pub next_cursor: Option<String>,
 }
 
-pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response<Body>, Problem> {
+/// An answer.
+///
+/// # Errors
+/// `internal` for what cannot be written.
+pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response<Body>, Problem> {
     let text =
         serde_json::to_vec(value).map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     Ok(json_text(status, text))
 }
 
 /// No answer: somebody else is at work, and the caller wants none then.
-pub(crate) fn no_content() -> Response<Body> {
+pub fn no_content() -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
 
 /// An answer that is JSON already.
-pub(crate) fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
+pub fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(
@@ -51,7 +58,10 @@ pub(crate) fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
 
 /// The answer of a write: where it went (P1), and how many credentials were masked in it, if there were any. 202 when it
 /// waits in the spool: nothing of it is in the ledger yet, and what the answer does not know is null.
-pub(crate) fn written<T: Serialize>(
+///
+/// # Errors
+/// `internal` for what cannot be written.
+pub fn written<T: Serialize>(
     status: StatusCode,
     written: &Written<T>,
 ) -> Result<Response<Body>, Problem> {
@@ -70,14 +80,16 @@ pub(crate) fn written<T: Serialize>(
 }
 
 /// Says that an answer is the hot store's alone, and which state of the session it tells.
-pub(crate) fn as_of(mut response: Response<Body>, seq: u64) -> Response<Body> {
+pub fn as_of(mut response: Response<Body>, seq: u64) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SOURCE, HeaderValue::from_static("hot"));
     headers.insert(AS_OF_SEQ, HeaderValue::from(seq));
     response
 }
 
-pub(crate) const fn created(new: bool) -> StatusCode {
+/// The status of a write that changed something, or repeats an answer.
+#[must_use]
+pub const fn created(new: bool) -> StatusCode {
     if new {
         StatusCode::CREATED
     } else {

@@ -1,5 +1,7 @@
 //! Failures as `application/problem+json`, from the one table of codes (DESIGN §12).
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
@@ -28,7 +30,7 @@ struct ProblemBody<'a> {
 
 /// A failure on its way to the caller, and in how many seconds it may come back, if more is known than that it may.
 #[derive(Debug)]
-pub(crate) struct Problem(pub(crate) Box<Failure>, Option<u32>);
+pub struct Problem(pub Box<Failure>, Option<u32>);
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
@@ -37,18 +39,27 @@ impl From<Failure> for Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+    /// A failure with nothing but its code and what happened.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self(Box::new(Failure::new(code, detail)), None)
     }
 
+    /// What the caller can do.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
     /// Tells the caller to wait for so many seconds.
-    pub(crate) fn retry_after(self, seconds: u32) -> Self {
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
         Self(self.0, Some(seconds))
     }
 }
 
 /// Detail and hint as callers read them. What ails the hot store is the operator's to know: the log and `/readyz` have it.
-fn told(failure: &Failure) -> (&str, Option<&str>) {
+pub fn told(failure: &Failure) -> (&str, Option<&str>) {
     match failure.code {
         ErrorCode::HotUnavailable => (
             "the hot store does not answer",
@@ -66,29 +77,37 @@ fn seconds_left(lease: &Lease) -> u32 {
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
 }
 
+/// The failure that a response reports, for wires that write it otherwise.
+#[derive(Clone)]
+pub(crate) struct Failed(pub(crate) Arc<Failure>);
+
+/// The failure as `application/problem+json`.
+pub(crate) fn written(failure: &Failure) -> Vec<u8> {
+    let (detail, hint) = told(failure);
+    let held = failure.held.as_deref();
+    let body = ProblemBody {
+        r#type: format!("urn:filrouge:error:{}", failure.code),
+        title: failure.code.title(),
+        status: failure.code.status(),
+        code: failure.code.as_str(),
+        detail,
+        hint,
+        actual_seq: failure.actual_seq,
+        session_id: failure.place.as_ref().map(|p| p.session_id.as_str()),
+        seq: failure.place.as_ref().and_then(|p| p.seq),
+        holder: held.and_then(|lease| lease.holder.as_deref()),
+        expires_at: held.and_then(|lease| lease.expires_at),
+    };
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
         let failure = &self.0;
         if failure.code.status() >= 500 {
             tracing::error!(code = failure.code.as_str(), detail = %failure.detail, "a request failed");
         }
-        let (detail, hint) = told(failure);
-        let held = failure.held.as_deref();
-        let body = ProblemBody {
-            r#type: format!("urn:filrouge:error:{}", failure.code),
-            title: failure.code.title(),
-            status: failure.code.status(),
-            code: failure.code.as_str(),
-            detail,
-            hint,
-            actual_seq: failure.actual_seq,
-            session_id: failure.place.as_ref().map(|p| p.session_id.as_str()),
-            seq: failure.place.as_ref().and_then(|p| p.seq),
-            holder: held.and_then(|lease| lease.holder.as_deref()),
-            expires_at: held.and_then(|lease| lease.expires_at),
-        };
-        let text = serde_json::to_vec(&body).unwrap_or_default();
-        let mut response = Response::new(Body::from(text));
+        let mut response = Response::new(Body::from(written(failure)));
         *response.status_mut() = StatusCode::from_u16(failure.code.status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
@@ -100,9 +119,11 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if failure.code.retry() {
+            let held = failure.held.as_deref();
             let seconds = self.1.or_else(|| held.map(seconds_left));
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.unwrap_or(1)));
         }
+        response.extensions_mut().insert(Failed(self.0.into()));
         response
     }
 }

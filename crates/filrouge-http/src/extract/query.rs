@@ -15,15 +15,18 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::pairs::{Refusal, read};
 use super::words::Words;
 use crate::problem::Problem;
-use crate::serve::App;
 
 /// A query; unknown parameters are refused.
-pub(crate) struct Query<T>(pub(crate) T);
+pub struct Query<T>(pub T);
 
-impl<T: DeserializeOwned + IntoParams> FromRequestParts<App> for Query<T> {
+impl<S, T> FromRequestParts<S> for Query<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + IntoParams,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         if let Some(pair) = parts.uri.query().and_then(first_without_text) {
             return Err(without_text(pair));
         }
@@ -97,7 +100,7 @@ fn known<T: IntoParams>() -> String {
 /// A route without parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NoParameters {}
+pub struct NoParameters {}
 
 impl IntoParams for NoParameters {
     fn into_params(
@@ -120,7 +123,7 @@ macro_rules! schemas {
 }
 
 /// A `next_cursor` as it was given: 1 to 19 digits.
-pub(crate) struct Cursor(u64);
+pub struct Cursor(u64);
 
 impl From<Cursor> for String {
     fn from(cursor: Cursor) -> Self {
@@ -166,11 +169,11 @@ schemas! {
 /// How many rows a list gives unless asked (DESIGN §12).
 const LIMIT_DEFAULT: usize = 50;
 /// Most rows that a list gives (DESIGN §12).
-pub(crate) const LIMIT_MAX: usize = 500;
+pub const LIMIT_MAX: usize = 500;
 
 /// How many rows a list gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limit(usize);
+pub struct Limit(usize);
 
 impl Default for Limit {
     fn default() -> Self {
@@ -195,10 +198,10 @@ impl<'de> Deserialize<'de> for Limit {
 }
 
 /// Longest long poll in milliseconds: well below what an answer may take to begin.
-pub(crate) const WAIT_MAX_MS: u64 = 60_000;
+pub const WAIT_MAX_MS: u64 = 60_000;
 
 /// How long a long poll may take.
-pub(crate) fn wait(asked: Option<u64>) -> Result<Duration, Problem> {
+pub fn wait(asked: Option<u64>) -> Result<Duration, Problem> {
     match asked {
         None => Ok(Duration::ZERO),
         Some(ms @ 0..=WAIT_MAX_MS) => Ok(Duration::from_millis(ms)),

@@ -36,15 +36,11 @@ fn out_within(body: &Body, write_stall: Duration) -> Option<Duration> {
 }
 
 pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
-    transport.metrics.connections.inc();
+    let (settings, metrics) = (transport.http.limits().settings(), transport.http.metrics());
+    metrics.connections.inc();
     let phase = Phase::default();
-    let socket = Socket::new(
-        stream,
-        phase.clone(),
-        &transport.settings,
-        transport.metrics.clone(),
-    );
-    let write_stall = transport.settings.write_stall;
+    let socket = Socket::new(stream, phase.clone(), settings, metrics.clone());
+    let write_stall = settings.write_stall;
     let service = service_fn(|request: Request<Incoming>| {
         phase.begin();
         let awaits_continue = request.headers().contains_key(EXPECT);
@@ -72,7 +68,7 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(socket), service);
     let mut connection = pin!(connection);
-    let mut stopping = transport.stopping.clone();
+    let mut stopping = transport.http.stopping();
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = super::told(&mut stopping) => {
@@ -84,5 +80,5 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         // Whatever a peer does to its connection is its own affair; what was dropped is counted elsewhere.
         tracing::trace!(%error, "a connection broke off");
     }
-    transport.metrics.connections.dec();
+    metrics.connections.dec();
 }

@@ -9,13 +9,13 @@ use crate::metrics::Metrics;
 
 /// Open streams by key; callers without a key are one.
 #[derive(Debug)]
-pub(crate) struct StreamSlots {
+pub(super) struct StreamSlots {
     per_key: usize,
     open: Mutex<HashMap<String, usize>>,
 }
 
 impl StreamSlots {
-    pub(crate) fn new(per_key: usize) -> Arc<Self> {
+    pub(super) fn new(per_key: usize) -> Arc<Self> {
         Arc::new(Self {
             per_key,
             open: Mutex::default(),
@@ -26,7 +26,7 @@ impl StreamSlots {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn acquire(
+    pub(super) fn acquire(
         self: &Arc<Self>,
         key: Option<&str>,
         metrics: &Arc<Metrics>,

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a body that may use what is kept back from larger ones.
-pub(crate) const SMALL_BODY: usize = 1 << 20;
+pub const SMALL_BODY: usize = 1 << 20;
 
 /// A number of bytes that requests take from and give back to.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     total: usize,
     /// What one caller may hold.
     share: usize,
@@ -25,7 +25,7 @@ struct Held {
 
 impl Budget {
     /// One caller may hold a quarter of `total`, or one body of `body` bytes if that is more.
-    pub(crate) fn new(total: usize, body: usize) -> Arc<Self> {
+    pub fn new(total: usize, body: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
             share: (total / 4).max(body),
@@ -36,7 +36,7 @@ impl Budget {
 
     /// All of it for anybody.
     #[cfg(test)]
-    pub(crate) fn without_shares(total: usize) -> Arc<Self> {
+    pub fn without_shares(total: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
             share: total,
@@ -54,7 +54,7 @@ impl Budget {
     }
 
     /// Room of nobody in particular, for a large body until something else is said.
-    pub(crate) fn reservation(self: &Arc<Self>) -> Reservation {
+    pub fn reservation(self: &Arc<Self>) -> Reservation {
         Reservation {
             budget: self.clone(),
             taken: Mutex::default(),
@@ -64,7 +64,7 @@ impl Budget {
 
 /// What one request has taken; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     budget: Arc<Budget>,
     taken: Mutex<Taken>,
 }
@@ -83,7 +83,7 @@ impl Reservation {
 
     /// Says whose share is taken, and whether the body is announced as no larger than [`SMALL_BODY`]. What was
     /// taken before stays with whom it was taken for, so this comes first.
-    pub(crate) fn is_for(&self, caller: &str, small: bool) {
+    pub fn is_for(&self, caller: &str, small: bool) {
         let mut taken = self.taken();
         if taken.bytes == 0 {
             taken.caller = caller.into();
@@ -94,7 +94,7 @@ impl Reservation {
     /// Holds `bytes` in all from now on: gives back what is too much, or takes what is missing; `false` when that is
     /// not there, and then what was held is held on.
     #[must_use]
-    pub(crate) fn hold(&self, bytes: usize) -> bool {
+    pub fn hold(&self, bytes: usize) -> bool {
         let held = self.taken().bytes;
         match bytes.checked_sub(held) {
             Some(more) => self.grow(more),
@@ -121,7 +121,7 @@ impl Reservation {
     /// Takes `bytes` more, or nothing when they are not there: never waits, because a request that waited
     /// would hold what the others wait for.
     #[must_use]
-    pub(crate) fn grow(&self, bytes: usize) -> bool {
+    pub fn grow(&self, bytes: usize) -> bool {
         let budget = &self.budget;
         let mut taken = self.taken();
         let Some(mine) = taken.bytes.checked_add(bytes) else {

@@ -15,7 +15,7 @@ mod rate;
 mod streams;
 
 pub use answers::LargeAnswer;
-pub(crate) use budget::{Budget, Reservation, SMALL_BODY};
+pub use budget::{Budget, Reservation, SMALL_BODY};
 pub use rate::{RateSubject, Retry};
 pub use streams::StreamSlot;
 
@@ -111,7 +111,7 @@ impl Limits {
     }
 
     /// Room for one request's body, empty at first.
-    pub(crate) fn body(&self) -> Reservation {
+    pub fn body(&self) -> Reservation {
         self.bodies.reservation()
     }
 
@@ -122,7 +122,7 @@ impl Limits {
     }
 
     /// Whether requests are counted against rates at all.
-    pub(crate) const fn counts(&self) -> bool {
+    pub const fn counts(&self) -> bool {
         self.rates.any()
     }
 
@@ -163,7 +163,7 @@ impl Limits {
     }
 
     /// Forgets callers that have been silent long enough to be as good as new.
-    pub(crate) fn shrink(&self) {
+    pub fn shrink(&self) {
         self.rates.shrink();
     }
 }

@@ -1,35 +1,42 @@
 //! A body that is taken as it comes, however long it flows.
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use filrouge_types::ErrorCode;
 
 use super::receive::{Encoding, Refusal, caller, encoding};
+use crate::layer::HttpLayer;
 use crate::limits::Reservation;
 use crate::problem::Problem;
-use crate::serve::App;
 
 /// A body of which nothing was read yet, and room for what is held of it.
-pub(crate) struct RawBody {
-    pub(crate) body: Body,
-    pub(crate) room: Reservation,
+pub struct RawBody {
+    /// The bytes.
+    pub body: Body,
+    /// What of them may be held.
+    pub room: Reservation,
 }
 
-impl FromRequest<App> for RawBody {
+impl<S> FromRequest<S> for RawBody
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+{
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         content_type(request.headers())?;
+        let http = HttpLayer::from_ref(state);
         if encoding(request.headers()) != Ok(Encoding::Plain) {
-            state.metrics().body_refused(Refusal::Encoding.reason());
+            http.metrics().body_refused(Refusal::Encoding.reason());
             let what = "a stream is taken as it is, without content-encoding";
             let mut problem = Problem::new(ErrorCode::UnsupportedMediaType, what);
             problem.0.hint =
                 Some("send the decoded bytes: iter_bytes(), not iter_raw()".to_owned());
             return Err(problem);
         }
-        let room = state.limits().body();
+        let room = http.limits().body();
         room.is_for(&caller(&request), false);
         Ok(Self {
             body: request.into_body(),

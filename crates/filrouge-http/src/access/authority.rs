@@ -174,7 +174,7 @@ impl Authority {
     /// # Errors
     /// `unauthenticated`, in the same words whatever is wrong; `forbidden` for a foreign host on a server
     /// without keys; the ledger's failure while the keys cannot be read.
-    pub(crate) async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
+    pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
         let keys = self.0.keys();
         let credential = match keys.as_ref() {
             _ if self.0.verifier.is_some() => self.0.bearer(&keys, headers).await,
@@ -210,7 +210,7 @@ impl Authority {
 
     /// Whether the caller may know what is wrong with the server. While the keys cannot be read, this machine may:
     /// it is the only one that is answered then.
-    pub(super) async fn may_observe(&self, headers: &HeaderMap) -> bool {
+    pub async fn may_observe(&self, headers: &HeaderMap) -> bool {
         if !self.requires_credentials() {
             return !headers.contains_key("filrouge-identity");
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A client that gives up after `timeout`, follows no redirect (where to ask is for the configuration alone to say)
 /// and takes no proxy from the environment.
-pub(crate) fn client(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
+pub fn client(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
     // One that is installed already serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 ///
 /// # Errors
 /// `invalid` when there are several, or one that is not 16 to 256 visible ASCII characters.
-pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+pub fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut values = headers.get_all(SESSION_TOKEN).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -28,8 +28,8 @@ pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     }
 }
 
-/// Tells the caller the secret of the session that it has made, which it has to keep.
-pub(crate) fn tell<B>(response: &mut Response<B>, token: &SecretString) {
+/// Gives the caller the secret of the session that it has made, which it has to keep.
+pub fn tell<B>(response: &mut Response<B>, token: &SecretString) {
     if let Ok(mut value) = HeaderValue::from_str(token.expose_secret()) {
         value.set_sensitive(true);
         response.headers_mut().insert(SESSION_TOKEN, value);

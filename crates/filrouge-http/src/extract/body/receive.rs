@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::gzip;
 use crate::access::Principal;
+use crate::layer::HttpLayer;
 use crate::limits::{Reservation, SMALL_BODY};
 use crate::problem::Problem;
-use crate::serve::App;
 
 /// How far a body may be behind [`BYTES_PER_SECOND`], and so how long it may pause whatever has come before.
 const GRACE: Duration = Duration::from_secs(10);
@@ -101,21 +101,21 @@ impl Refusal {
 }
 
 /// The body as it was before it was packed.
-pub(super) async fn whole(request: Request, app: &App) -> Result<Vec<u8>, Problem> {
-    let result = take(request, app).await;
+pub(super) async fn whole(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Problem> {
+    let result = take(request, http).await;
     result.map_err(|refusal| {
-        app.metrics().body_refused(refusal.reason());
+        http.metrics().body_refused(refusal.reason());
         refusal.problem()
     })
 }
 
-async fn take(request: Request, app: &App) -> Result<Vec<u8>, Refusal> {
-    let settings = app.limits().settings();
+async fn take(request: Request, http: &HttpLayer) -> Result<Vec<u8>, Refusal> {
+    let settings = http.limits().settings();
     let most = settings.body_bytes;
     let encoding = encoding(request.headers())?;
     // A router without the layer around it bounds each body alone.
     let room = request.extensions().get::<Arc<Reservation>>().cloned();
-    let room = room.unwrap_or_else(|| Arc::new(app.limits().body()));
+    let room = room.unwrap_or_else(|| Arc::new(http.limits().body()));
     let caller = caller(&request);
     let body = request.into_body();
     if body.size_hint().lower() > most as u64 {

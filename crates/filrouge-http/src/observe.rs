@@ -18,10 +18,10 @@ use axum::response::IntoResponse;
 use filrouge_types::ErrorCode;
 use tracing::{Instrument, Span, field};
 
+use crate::layer::HttpLayer;
 use crate::problem::Problem;
 use crate::request_id::HttpRequestId;
-use crate::routes::stream;
-use crate::serve::App;
+use crate::wire::Mounted;
 
 /// What a request's future panicked with is not told anywhere: it may quote what was sent.
 struct Panicked;
@@ -54,12 +54,12 @@ fn method_label(method: &Method) -> &'static str {
 
 /// The layer around all routes.
 pub(crate) async fn request(
-    State(app): State<App>,
+    State(mounted): State<Mounted>,
     mut request: Request,
     next: Next,
 ) -> Response<Body> {
-    let began = Instant::now();
-    let under_way = app.metrics().enter();
+    let (began, http) = (Instant::now(), &mounted.http);
+    let under_way = http.metrics().enter();
     let id = HttpRequestId::of(request.headers());
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>();
@@ -75,11 +75,11 @@ pub(crate) async fn request(
     #[cfg(feature = "otel")]
     crate::telemetry::begin(&span, &request, method, &route);
     // The bytes of the body are given back when what was made of them is gone, too.
-    let body = Arc::new(app.limits().body());
+    let body = Arc::new(http.limits().body());
     request.extensions_mut().insert(body.clone());
     // A recorded stream takes as long as it flows, and has bounds of its own.
-    let bounded = route != stream::PATH;
-    let answering = answer(&app, bounded, request, next);
+    let bounded = !mounted.is_unbounded(&route);
+    let answering = answer(http, bounded, request, next);
     let mut response = answering.instrument(span.clone()).await;
     drop(body);
     drop(under_way);
@@ -87,13 +87,13 @@ pub(crate) async fn request(
     #[cfg(feature = "otel")]
     crate::telemetry::end(&span, &response);
     let (status, took) = (response.status().as_u16(), began.elapsed());
-    app.metrics().answered(method, &route, status, took);
+    http.metrics().answered(method, &route, status, took);
     finish(&span, status, took.as_secs_f64() * 1000.0);
     response
 }
 
-async fn answer(app: &App, bounded: bool, request: Request, next: Next) -> Response<Body> {
-    let settings = app.limits().settings();
+async fn answer(http: &HttpLayer, bounded: bool, request: Request, next: Next) -> Response<Body> {
+    let settings = http.limits().settings();
     let within = settings.body_timeout + settings.answer_timeout;
     let answering = caught(next.run(request));
     let answered = match bounded {
@@ -103,16 +103,14 @@ async fn answer(app: &App, bounded: bool, request: Request, next: Next) -> Respo
     match answered {
         Ok(Ok(response)) => response,
         Ok(Err(Panicked)) => {
-            app.metrics().panicked();
+            http.metrics().panicked();
             Problem::new(ErrorCode::Internal, "the program is at fault").into_response()
         }
         Err(_) => {
-            let mut problem = Problem::new(
-                ErrorCode::Overloaded,
-                "no answer in time; whether a write was done is not known",
-            );
-            problem.0.hint = Some("repeat it with the same keys".to_owned());
-            problem.into_response()
+            let what = "no answer in time; whether a write was done is not known";
+            let problem = Problem::new(ErrorCode::Overloaded, what);
+            let hinted = problem.with_hint("repeat it with the same keys");
+            hinted.into_response()
         }
     }
 }

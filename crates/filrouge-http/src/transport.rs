@@ -1,6 +1,7 @@
 //! Connections: accepting a bounded number, giving up slow ones, stopping without dropping a request.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::limits::LimitSettings;
+use crate::access::Authority;
+use crate::layer::HttpLayer;
 use crate::metrics::Metrics;
 
 mod bodies;
@@ -22,30 +24,70 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// How long nothing is accepted after the system refused, such as for want of descriptors.
 const REST: Duration = Duration::from_millis(100);
 
+/// How often callers that were silent are forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(10);
+
 /// What connections work with.
-pub(crate) struct Transport {
-    pub(crate) router: Router,
-    pub(crate) settings: LimitSettings,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) stopping: watch::Receiver<bool>,
+struct Transport {
+    router: Router,
+    http: HttpLayer,
 }
 
-/// Serves until told to stop, and then until what is under way is answered, or 10 s have passed.
-pub(crate) async fn run(listener: TcpListener, transport: Transport) {
-    let total = transport.settings.connections.clamp(1, 1 << 24);
+/// Why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Without keys only this machine may be answered (DESIGN §8).
+    #[error(
+        "{0} is not a loopback address, and without API keys filrouge answers this machine only"
+    )]
+    NotLoopback(SocketAddr),
+    /// The system refuses.
+    #[error("cannot listen on {address}: {source}")]
+    Io {
+        /// The address.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// Takes the address; one that is not this machine's alone only when every request needs credentials.
+///
+/// # Errors
+/// [`ListenError`].
+pub async fn bind(address: SocketAddr, authority: &Authority) -> Result<TcpListener, ListenError> {
+    if !address.ip().is_loopback() && !authority.requires_credentials() {
+        return Err(ListenError::NotLoopback(address));
+    }
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ListenError::Io { address, source })
+}
+
+/// Serves what [`crate::mount`] made until the layer is stopped, and then until what is under way is answered, or 10 s
+/// have passed.
+pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
+    let total = http.limits().settings().connections.clamp(1, 1 << 24);
     let places = Arc::new(Semaphore::new(total));
-    let transport = Arc::new(transport);
-    let mut stopping = transport.stopping.clone();
+    let mut stopping = http.stopping();
+    let transport = Arc::new(Transport { router, http });
     let accepting = async {
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => admit(stream, &transport, &places),
-                Err(error) => rest(&error, &transport.metrics).await,
+                Err(error) => rest(&error, transport.http.metrics()).await,
             }
+        }
+    };
+    let forgetting = async {
+        loop {
+            tokio::time::sleep(FORGET_EVERY).await;
+            transport.http.limits().shrink();
         }
     };
     tokio::select! {
         () = accepting => {}
+        () = forgetting => {}
         () = told(&mut stopping) => {}
     }
     drop(listener);
@@ -63,7 +105,7 @@ async fn told(stopping: &mut watch::Receiver<bool>) {
 
 fn admit(stream: TcpStream, transport: &Arc<Transport>, places: &Arc<Semaphore>) {
     let Ok(place) = places.clone().try_acquire_owned() else {
-        transport.metrics.connection_refused("full");
+        transport.http.metrics().connection_refused("full");
         own_answer::refuse(&stream);
         return;
     };

@@ -115,14 +115,14 @@ impl Kind {
 }
 
 /// All three kinds; those that are not configured are free.
-pub(crate) struct Rates {
+pub(super) struct Rates {
     key: Option<Kind>,
     identity: Option<Kind>,
     session: Option<Kind>,
 }
 
 impl Rates {
-    pub(crate) fn new(settings: &LimitSettings) -> Self {
+    pub(super) fn new(settings: &LimitSettings) -> Self {
         Self {
             key: Kind::new(
                 "too many requests with this key",
@@ -143,11 +143,11 @@ impl Rates {
     }
 
     /// Whether any rate is configured: without one nobody has to be named.
-    pub(crate) const fn any(&self) -> bool {
+    pub(super) const fn any(&self) -> bool {
         self.key.is_some() || self.identity.is_some() || self.session.is_some()
     }
 
-    pub(crate) fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
+    pub(super) fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
         for (kind, name) in [
             (&self.key, subject.key),
             (&self.identity, subject.identity),
@@ -160,7 +160,7 @@ impl Rates {
         Ok(())
     }
 
-    pub(crate) fn shrink(&self) {
+    pub(super) fn shrink(&self) {
         for kind in [&self.key, &self.identity, &self.session]
             .into_iter()
             .flatten()

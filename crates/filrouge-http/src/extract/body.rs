@@ -1,42 +1,52 @@
 //! Request bodies: JSON, within the bounds of DESIGN §8 on bytes, time and what a compressed one unfolds to.
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::{HeaderMap, Method, header};
 use filrouge_types::{ErrorCode, Object};
 use serde::de::DeserializeOwned;
 
+use crate::layer::HttpLayer;
 use crate::problem::Problem;
-use crate::serve::App;
 
 mod gzip;
 mod raw;
 mod receive;
 mod refusal;
 
-pub(crate) use raw::RawBody;
+pub use raw::RawBody;
 
 /// A JSON body.
-pub(crate) struct Body<T>(pub(crate) T);
+pub struct Body<T>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+impl<S, T> FromRequest<S> for Body<T>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    T: DeserializeOwned,
+{
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         content_type(request.method(), request.headers())?;
-        let bytes = receive::whole(request, state).await?;
+        let bytes = receive::whole(request, &HttpLayer::from_ref(state)).await?;
         parse(&bytes).map(Self)
     }
 }
 
 /// A JSON body that may be left out.
-pub(crate) struct OptionalBody<T>(pub(crate) T);
+pub struct OptionalBody<T>(pub T);
 
-impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+impl<S, T> FromRequest<S> for OptionalBody<T>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    T: DeserializeOwned + Default,
+{
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         let typed = content_type(request.method(), request.headers());
-        let bytes = receive::whole(request, state).await?;
+        let bytes = receive::whole(request, &HttpLayer::from_ref(state)).await?;
         if bytes.is_empty() {
             return Ok(Self(T::default()));
         }

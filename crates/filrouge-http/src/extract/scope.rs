@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path};
+use axum::extract::{FromRef, FromRequestParts, Path};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use filrouge_engine::caller::Caller;
@@ -14,34 +14,43 @@ use filrouge_store::command::Hold;
 use filrouge_types::{ErrorCode, IdError, SessionId, TurnId};
 
 use crate::access::{Needs, Principal, shown_session_token};
+use crate::layer::HttpLayer;
 use crate::limits::RateSubject;
 use crate::problem::Problem;
-use crate::serve::App;
 
 /// Names the lease that a write is made under.
 const FENCE: &str = "filrouge-fence";
 
 /// A request about the tenant.
-pub(crate) struct InTenant<P> {
-    pub(crate) caller: Caller,
-    pub(crate) principal: Principal,
+pub struct InTenant<P> {
+    /// On whose behalf it comes.
+    pub caller: Caller,
+    /// The credentials it came with.
+    pub principal: Principal,
     needs: PhantomData<P>,
 }
 
 /// The session of the path.
-pub(crate) struct InSession<P> {
-    pub(crate) caller: Caller,
-    pub(crate) session: SessionId,
-    pub(crate) principal: Principal,
+pub struct InSession<P> {
+    /// On whose behalf it comes.
+    pub caller: Caller,
+    /// The session.
+    pub session: SessionId,
+    /// The credentials it came with.
+    pub principal: Principal,
     needs: PhantomData<P>,
 }
 
 /// The turn of the path, in its session.
-pub(crate) struct InTurn<P> {
-    pub(crate) caller: Caller,
-    pub(crate) session: SessionId,
-    pub(crate) turn: TurnId,
-    pub(crate) principal: Principal,
+pub struct InTurn<P> {
+    /// On whose behalf it comes.
+    pub caller: Caller,
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The credentials it came with.
+    pub principal: Principal,
     needs: PhantomData<P>,
 }
 
@@ -64,7 +73,7 @@ fn turn_id(text: &str) -> Result<TurnId, Problem> {
 }
 
 /// Who makes a request that needs `P`.
-fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller), Problem> {
+fn caller<P: Needs>(parts: &Parts, http: &HttpLayer) -> Result<(Principal, Caller), Problem> {
     // Every route that is not public is behind the layer that puts the principal here.
     let principal = parts.extensions.get::<Principal>().ok_or_else(|| {
         Problem::new(
@@ -74,9 +83,10 @@ fn caller<P: Needs>(parts: &Parts, state: &App) -> Result<(Principal, Caller), P
     })?;
     let token = shown_session_token(&parts.headers)?;
     let mut caller = principal.caller(principal.acts_for(&parts.headers)?);
+    // What the caller may not do at all is reported before a fence that cannot be read.
     caller.scope(P::PERMISSION)?;
     if let Some(token) = token {
-        state.engine().sessions.show_token(&mut caller, token);
+        http.engine().sessions.show_token(&mut caller, token);
     }
     let caller = caller.with_hold(fence(&parts.headers)?.map(Hold::by));
     Ok((principal.clone(), caller))
@@ -103,8 +113,8 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 
 /// Counts a request for its caller and for the session as this caller sees it: what strangers send must neither
 /// lock the owner out nor tell that there is a session. `session` is as given, so that bad ids are counted, too.
-fn count(state: &App, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
-    if !state.limits().counts() {
+fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(), Problem> {
+    if !http.limits().counts() {
         return Ok(());
     }
     // Another tenant may use the same ids; none holds NUL.
@@ -115,7 +125,7 @@ fn count(state: &App, caller: &Caller, session: Option<&str>) -> Result<(), Prob
         (None, name) => format!("caller\0{}", name.unwrap_or_default()),
     };
     let session = session.map(|id| in_tenant(&format!("{viewer}\0{id}")));
-    state.limits().check(&RateSubject {
+    http.limits().check(&RateSubject {
         key: caller.name(),
         identity: identity.as_deref(),
         session: session.as_deref(),
@@ -123,12 +133,18 @@ fn count(state: &App, caller: &Caller, session: Option<&str>) -> Result<(), Prob
     Ok(())
 }
 
-impl<P: Needs> FromRequestParts<App> for InTenant<P> {
+impl<S, P> FromRequestParts<S> for InTenant<P>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    P: Needs,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller) = caller::<P>(parts, state)?;
-        count(state, &caller, None)?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let http = HttpLayer::from_ref(state);
+        let (principal, caller) = caller::<P>(parts, &http)?;
+        count(&http, &caller, None)?;
         Ok(Self {
             caller,
             principal,
@@ -137,16 +153,22 @@ impl<P: Needs> FromRequestParts<App> for InTenant<P> {
     }
 }
 
-impl<P: Needs> FromRequestParts<App> for InSession<P> {
+impl<S, P> FromRequestParts<S> for InSession<P>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    P: Needs,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller) = caller::<P>(parts, state)?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let http = HttpLayer::from_ref(state);
+        let (principal, caller) = caller::<P>(parts, &http)?;
         let path = Path::<String>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
         let given = path.as_ref().ok().map(|Path(session)| session.as_str());
-        count(state, &caller, given)?;
+        count(&http, &caller, given)?;
         let Path(session) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
         Ok(Self {
@@ -158,17 +180,23 @@ impl<P: Needs> FromRequestParts<App> for InSession<P> {
     }
 }
 
-impl<P: Needs> FromRequestParts<App> for InTurn<P> {
+impl<S, P> FromRequestParts<S> for InTurn<P>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    P: Needs,
+{
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &App) -> Result<Self, Problem> {
-        let (principal, caller) = caller::<P>(parts, state)?;
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let http = HttpLayer::from_ref(state);
+        let (principal, caller) = caller::<P>(parts, &http)?;
         let path = Path::<(String, String)>::from_request_parts(parts, state)
             .await
             .map_err(path_rejection);
         let given = path.as_ref().ok();
         let given = given.map(|Path((session, _))| session.as_str());
-        count(state, &caller, given)?;
+        count(&http, &caller, given)?;
         let Path((session, turn)) = path?;
         let session = SessionId::new(session).map_err(id_problem)?;
         let turn = turn_id(&turn)?;

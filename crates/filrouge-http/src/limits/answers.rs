@@ -14,16 +14,16 @@ const FRAME: usize = 64 << 10;
 
 /// The turns of large answers.
 #[derive(Debug)]
-pub(crate) struct LargeAnswers(Arc<Semaphore>);
+pub(super) struct LargeAnswers(Arc<Semaphore>);
 
 impl LargeAnswers {
-    pub(crate) fn new(at_once: usize) -> Self {
+    pub(super) fn new(at_once: usize) -> Self {
         Self(Arc::new(Semaphore::new(
             at_once.clamp(1, Semaphore::MAX_PERMITS),
         )))
     }
 
-    pub(crate) async fn acquire(&self) -> Option<LargeAnswer> {
+    pub(super) async fn acquire(&self) -> Option<LargeAnswer> {
         let permit = self.0.clone().acquire_owned().await;
         permit.ok().map(|_permit| LargeAnswer { _permit })
     }

@@ -35,7 +35,7 @@ pub(super) struct Credential {
 
 /// The caller of a request.
 #[derive(Clone)]
-pub(crate) struct Principal {
+pub struct Principal {
     credential: Arc<Credential>,
     authority: Authority,
 }
@@ -50,7 +50,7 @@ impl Principal {
 
     /// Names the holder without any secret, as rates and streams are counted: a key's id, or a token's tenant and
     /// subject; `None` on a server without keys.
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         match &self.credential.subject {
             Subject::Local => None,
             Subject::Key(name) | Subject::Token(name) => Some(name),
@@ -59,12 +59,12 @@ impl Principal {
 
     /// Whether the credentials would still be accepted; what stays open long waits for
     /// [`Self::ended`] as well.
-    pub(crate) fn still_valid(&self) -> bool {
+    pub fn still_valid(&self) -> bool {
         self.authority.accepts(&self.credential)
     }
 
     /// Waits until the credentials are not accepted any more.
-    pub(crate) async fn ended(&self) {
+    pub async fn ended(&self) {
         let mut changes = self.authority.changes();
         while self.still_valid() {
             let expired = async {
@@ -83,7 +83,7 @@ impl Principal {
     }
 
     /// The answer to a request that has waited when its credentials ended.
-    pub(crate) fn no_longer_valid() -> Problem {
+    pub fn no_longer_valid() -> Problem {
         Problem::new(
             ErrorCode::Unauthenticated,
             "the credentials stopped being valid while the request waited",
@@ -99,7 +99,7 @@ impl Principal {
     ///
     /// # Errors
     /// `invalid` for a header that holds no identity, `forbidden` when the caller is somebody else.
-    pub(crate) fn acts_for(&self, headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
+    pub fn acts_for(&self, headers: &HeaderMap) -> Result<Option<IdentityId>, Problem> {
         let asked = identity_header(headers)?;
         match (&self.credential.identity, asked) {
             (Some(own), Some(asked)) if *own != asked => Err(Problem::new(
@@ -112,7 +112,7 @@ impl Principal {
     }
 
     /// The caller of services, who acts for `identity`.
-    pub(crate) fn caller(&self, identity: Option<IdentityId>) -> Caller {
+    pub fn caller(&self, identity: Option<IdentityId>) -> Caller {
         let credential = &self.credential;
         let name = match &credential.subject {
             Subject::Local => None,

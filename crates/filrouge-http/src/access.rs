@@ -1,0 +1,47 @@
+//! Who calls, and what that lets them do (DESIGN §8): API keys, tokens, roles, and this machine alone without keys.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::Response;
+use axum::middleware::Next;
+use axum::response::IntoResponse;
+
+use crate::wire::Mounted;
+
+mod authority;
+mod bearer;
+mod cache;
+mod jwks;
+mod jwt;
+mod loopback;
+mod principal;
+mod session_token;
+
+pub use authority::{AccessSettings, Authority};
+pub use filrouge_engine::caller::{Needs, Permission, may};
+pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
+pub use principal::Principal;
+pub use session_token::{FreshToken, shown as shown_session_token};
+
+/// Lets a request pass once it is known who makes it.
+pub(crate) async fn authenticate(
+    State(mounted): State<Mounted>,
+    mut request: Request,
+    next: Next,
+) -> Response<Body> {
+    bearer::hide(request.headers_mut());
+    let authority = mounted.http.authority();
+    if mounted.is_public(request.uri().path()) {
+        return match authority.check_host(request.headers()) {
+            Ok(()) => next.run(request).await,
+            Err(foreign) => foreign.into_response(),
+        };
+    }
+    match authority.authenticate(request.headers()).await {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}

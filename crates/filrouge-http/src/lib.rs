@@ -1,0 +1,24 @@
+//! The HTTP layer: what all HTTP wires share. Authentication, rate and body limits, parsing of query and body, error
+//! responses, request ids, metrics of requests, and connections.
+//!
+//! A wire is routes over [`HttpLayer`]; [`mount`] puts all of this around them.
+
+pub mod access;
+pub mod answer;
+pub mod extract;
+mod layer;
+pub mod limits;
+mod metrics;
+mod observe;
+pub mod outgoing;
+pub mod problem;
+mod request_id;
+#[cfg(feature = "otel")]
+mod telemetry;
+mod transport;
+mod wire;
+
+pub use layer::HttpLayer;
+pub use metrics::Metrics;
+pub use transport::{ListenError, bind, serve};
+pub use wire::{Failures, Wire, mount};

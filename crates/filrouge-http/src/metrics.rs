@@ -1,0 +1,272 @@
+//! What the HTTP layer counts (OpenMetrics): requests, connections, and everything that was refused or dropped (P9).
+//! No label holds anything that a caller chose.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Seconds up to which requests are counted together.
+const BUCKETS: [f64; 13] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
+];
+
+/// A request by what the server knows of it beforehand.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    /// The route's template, or `unmatched`.
+    route: String,
+    /// `2xx` and so on.
+    status: &'static str,
+}
+
+/// Why something was refused or dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabels {
+    reason: &'static str,
+}
+
+/// Whose rate was exceeded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SubjectLabels {
+    subject: &'static str,
+}
+
+/// Counters and gauges of the layer, and the registry that other parts of a server put theirs into.
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    requests: Family<RequestLabels, Counter>,
+    durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    in_flight: Gauge,
+    panics: Counter,
+    bodies_refused: Family<ReasonLabels, Counter>,
+    body_bytes: Gauge,
+    rate_limited: Family<SubjectLabels, Counter>,
+    pub(crate) connections: Gauge,
+    connections_refused: Family<ReasonLabels, Counter>,
+    connections_dropped: Family<ReasonLabels, Counter>,
+    pub(crate) tail_readers: Gauge,
+    tail_drops: Family<ReasonLabels, Counter>,
+    unauthenticated: Counter,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(BUCKETS)
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Mutex::new(Registry::with_prefix("filrouge")),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(histogram),
+            in_flight: Gauge::default(),
+            panics: Counter::default(),
+            bodies_refused: Family::default(),
+            body_bytes: Gauge::default(),
+            rate_limited: Family::default(),
+            connections: Gauge::default(),
+            connections_refused: Family::default(),
+            connections_dropped: Family::default(),
+            tail_readers: Gauge::default(),
+            tail_drops: Family::default(),
+            unauthenticated: Counter::default(),
+        };
+        metrics.register_requests();
+        metrics.register_connections();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers metrics of another part of the server; names get the prefix `filrouge_`, counters the
+    /// ending `_total`. Labels must come from the program, never from callers.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry());
+    }
+
+    fn register_requests(&self) {
+        let mut r = self.registry();
+        let answered = "Requests that were answered";
+        r.register("http_requests", answered, self.requests.clone());
+        let durations = "Time from a request's head to the beginning of its answer";
+        r.register_with_unit(
+            "http_request_duration",
+            durations,
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        let in_flight = "Requests whose answer has not begun";
+        r.register("http_requests_in_flight", in_flight, self.in_flight.clone());
+        let panics = "Requests that ended by a fault of the program";
+        r.register("http_panics", panics, self.panics.clone());
+        let refused = "Request bodies that were refused, by reason";
+        r.register("http_bodies_refused", refused, self.bodies_refused.clone());
+        let held = "Request bodies that are held now";
+        r.register_with_unit("http_bodies", held, Unit::Bytes, self.body_bytes.clone());
+        let limited = "Requests over a rate, by whose rate it was";
+        r.register("rate_limited", limited, self.rate_limited.clone());
+        let refused = "Requests without valid credentials";
+        r.register("unauthenticated", refused, self.unauthenticated.clone());
+    }
+
+    fn register_connections(&self) {
+        let mut r = self.registry();
+        let open = "Connections that are open";
+        r.register("connections", open, self.connections.clone());
+        let refused = "Connections that were refused, by reason";
+        r.register(
+            "connections_refused",
+            refused,
+            self.connections_refused.clone(),
+        );
+        let dropped =
+            "Connections that were given up because the peer was too slow, by what it was slow in";
+        r.register(
+            "connections_dropped",
+            dropped,
+            self.connections_dropped.clone(),
+        );
+        let readers = "Streams that are open";
+        r.register("tail_readers", readers, self.tail_readers.clone());
+        let drops = "Streams that the server ended, by reason";
+        r.register("tail_drops", drops, self.tail_drops.clone());
+    }
+
+    /// Counts a request until the answer begins.
+    pub(crate) fn enter(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(
+        &self,
+        method: &'static str,
+        route: &str,
+        status: u16,
+        duration: Duration,
+    ) {
+        let labels = RequestLabels {
+            method,
+            route: route.to_owned(),
+            status: status_class(status),
+        };
+        self.requests.get_or_create(&labels).inc();
+        self.durations
+            .get_or_create(&labels)
+            .observe(duration.as_secs_f64());
+    }
+
+    pub(crate) fn panicked(&self) {
+        self.panics.inc();
+    }
+
+    pub(crate) fn body_refused(&self, reason: &'static str) {
+        let labels = ReasonLabels { reason };
+        self.bodies_refused.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn rate_limited(&self, subject: &'static str) {
+        let labels = SubjectLabels { subject };
+        self.rate_limited.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn connection_refused(&self, reason: &'static str) {
+        let labels = ReasonLabels { reason };
+        self.connections_refused.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn connection_dropped(&self, reason: &'static str) {
+        let labels = ReasonLabels { reason };
+        self.connections_dropped.get_or_create(&labels).inc();
+    }
+
+    /// A stream was ended by the server, for one of a fixed set of reasons.
+    pub fn tail_dropped(&self, reason: &'static str) {
+        let labels = ReasonLabels { reason };
+        self.tail_drops.get_or_create(&labels).inc();
+    }
+
+    /// The text of a scrape: so many bytes of bodies are held, and so many requests had no valid credentials.
+    ///
+    /// # Errors
+    /// When a metric cannot be written.
+    pub fn encode(&self, body_bytes: usize, refused: u64) -> Result<String, fmt::Error> {
+        let held = i64::try_from(body_bytes).unwrap_or(i64::MAX);
+        self.body_bytes.set(held);
+        let unauthenticated = self.unauthenticated.inner();
+        unauthenticated.store(refused, Ordering::Relaxed);
+        let mut out = String::new();
+        text::encode(&mut out, &self.registry())?;
+        Ok(out)
+    }
+}
+
+/// A request that is under way.
+pub(crate) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+const fn status_class(status: u16) -> &'static str {
+    match status / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scrape_tells_what_was_counted() {
+        let metrics = Metrics::default();
+        let extra = Counter::<u64>::default();
+        metrics.register(|r| r.register("deliveries", "Sent", extra.clone()));
+        extra.inc();
+        metrics.answered("GET", "/a/{b}", 204, Duration::from_millis(3));
+        metrics.tail_dropped("slow");
+        let under_way = metrics.enter();
+        let text = metrics.encode(5, 2).unwrap();
+        drop(under_way);
+        for line in [
+            r#"filrouge_http_requests_total{method="GET",route="/a/{b}",status="2xx"} 1"#,
+            r#"filrouge_http_request_duration_seconds_count{method="GET",route="/a/{b}",status="2xx"} 1"#,
+            r#"filrouge_tail_drops_total{reason="slow"} 1"#,
+            "filrouge_http_requests_in_flight 1",
+            "filrouge_deliveries_total 1",
+            "filrouge_http_bodies_bytes 5",
+            "filrouge_unauthenticated_total 2",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+    }
+}

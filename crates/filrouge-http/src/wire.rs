@@ -1,0 +1,110 @@
+//! Wires: routes behind everything that this layer does.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use filrouge_types::{ErrorCode, Failure};
+use serde_json::Value;
+
+use crate::layer::HttpLayer;
+use crate::problem::{Failed, Problem, written};
+use crate::{access, observe};
+
+/// What one protocol brings.
+#[derive(Clone, Default)]
+pub struct Wire {
+    /// Its routes, with their state.
+    pub routes: Router,
+    /// Paths that anybody may ask, without credentials.
+    pub public: &'static [&'static str],
+    /// Templates of routes whose requests take as long as they flow, and have bounds of their own.
+    pub unbounded: &'static [&'static str],
+    /// How failures are written below a path, as JSON; `application/problem+json` without it.
+    pub failures: Option<Failures>,
+}
+
+/// The beginning of all paths of a wire, and what its protocol writes failures as.
+pub type Failures = (&'static str, fn(&Failure) -> Value);
+
+/// What the layers around all wires look at.
+#[derive(Clone)]
+pub(crate) struct Mounted {
+    pub(crate) http: HttpLayer,
+    pub(crate) wires: Arc<[Wire]>,
+}
+
+impl Mounted {
+    pub(crate) fn is_public(&self, path: &str) -> bool {
+        self.wires.iter().any(|wire| wire.public.contains(&path))
+    }
+
+    pub(crate) fn is_unbounded(&self, route: &str) -> bool {
+        let mut wires = self.wires.iter();
+        wires.any(|wire| wire.unbounded.contains(&route))
+    }
+
+    fn failures(&self, path: &str) -> Option<fn(&Failure) -> Value> {
+        let mut shapes = self.wires.iter().filter_map(|wire| wire.failures);
+        let (_, shape) = shapes.find(|(prefix, _)| path.starts_with(prefix))?;
+        Some(shape)
+    }
+}
+
+/// The routes of all wires behind authentication, limits and observation. `elsewhere` is the hint for a path that no
+/// wire knows.
+pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Router {
+    let mounted = Mounted {
+        http: http.clone(),
+        wires: wires.into(),
+    };
+    let routes = mounted.wires.iter().map(|wire| wire.routes.clone());
+    let router = routes
+        .fold(Router::new(), Router::merge)
+        .fallback(async move || {
+            let problem = Problem::new(ErrorCode::RouteNotFound, "there is no such route");
+            problem.with_hint(elsewhere)
+        })
+        .method_not_allowed_fallback(async || {
+            let what = "the route does not know this method";
+            Problem::new(ErrorCode::MethodNotAllowed, what)
+        })
+        .layer(from_fn_with_state(mounted.clone(), access::authenticate))
+        .layer(from_fn_with_state(mounted.clone(), observe::request));
+    // Outside of the router, which names the methods of a route in `Allow`.
+    Router::new()
+        .fallback_service(router)
+        .layer(from_fn_with_state(mounted, failures))
+}
+
+/// Writes failures as the wire of the path does, and names the methods of a route that was asked by another one.
+async fn failures(State(mounted): State<Mounted>, request: Request, next: Next) -> Response<Body> {
+    let shape = mounted.failures(request.uri().path());
+    let mut response = next.run(request).await;
+    let Some(Failed(failure)) = response.extensions_mut().remove() else {
+        return response;
+    };
+    let mut failure = Failure::clone(&failure);
+    let allowed = response.headers().get(header::ALLOW);
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED
+        && let Some(known) = allowed.and_then(|known| known.to_str().ok())
+    {
+        failure = failure.with_hint(format!("known methods: {}", known.replace(',', ", ")));
+    } else if shape.is_none() {
+        return response;
+    }
+    let text = match shape {
+        Some(shape) => {
+            let json = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            shape(&failure).to_string().into_bytes()
+        }
+        None => written(&failure),
+    };
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    *response.body_mut() = Body::from(text);
+    response
+}

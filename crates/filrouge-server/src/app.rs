@@ -1,0 +1,105 @@
+//! What the native routes work with. It knows no route.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use filrouge_engine::Engine;
+use filrouge_engine::anchor::AnchorKeeper;
+use filrouge_http::HttpLayer;
+use filrouge_http::access::Authority;
+use filrouge_http::limits::LimitSettings;
+
+use crate::mcp::{McpSettings, Mounted};
+use crate::metrics::StoreMetrics;
+use crate::recordings::Recordings;
+use crate::search::SearchSettings;
+use crate::statuses::Statuses;
+
+/// What the routes work with: the HTTP layer, and what only the native routes need.
+#[derive(Clone)]
+pub struct App(Arc<Parts>);
+
+struct Parts {
+    http: HttpLayer,
+    anchor: Option<AnchorKeeper>,
+    gauges: StoreMetrics,
+    recordings: Recordings,
+    mcp: Mounted,
+    search: SearchSettings,
+    statuses: Statuses,
+}
+
+impl Deref for App {
+    type Target = HttpLayer;
+
+    fn deref(&self) -> &HttpLayer {
+        &self.0.http
+    }
+}
+
+impl FromRef<App> for HttpLayer {
+    fn from_ref(app: &App) -> Self {
+        app.0.http.clone()
+    }
+}
+
+impl App {
+    /// The engine, who is let in, the anchor's keeper, the bounds of what
+    /// callers may take, what agents are answered from over MCP, and what searches are answered with.
+    #[must_use]
+    pub fn new(
+        engine: Arc<Engine>,
+        authority: Authority,
+        anchor: Option<AnchorKeeper>,
+        limits: LimitSettings,
+        mcp: McpSettings,
+        search: SearchSettings,
+    ) -> Self {
+        let http = HttpLayer::new(engine, authority, limits);
+        Self(Arc::new(Parts {
+            anchor,
+            gauges: StoreMetrics::registered(http.metrics()),
+            recordings: Recordings::new(http.metrics()),
+            mcp: Mounted::new(mcp),
+            search,
+            statuses: Statuses::default(),
+            http,
+        }))
+    }
+
+    /// What is reported of the store.
+    pub(crate) fn gauges(&self) -> &StoreMetrics {
+        &self.0.gauges
+    }
+
+    /// The provider streams that are being recorded.
+    pub(crate) fn recordings(&self) -> &Recordings {
+        &self.0.recordings
+    }
+
+    /// What agents are answered from.
+    pub(crate) fn mcp(&self) -> &Mounted {
+        &self.0.mcp
+    }
+
+    /// What searches are answered with.
+    pub(crate) fn search(&self) -> &SearchSettings {
+        &self.0.search
+    }
+
+    /// Why the ledger's index is not kept in step.
+    pub(crate) fn search_failure(&self) -> Option<String> {
+        let failure = self.0.search.feed.as_ref()?.failure()?;
+        Some(failure.detail)
+    }
+
+    /// What was said lately of how tenants do.
+    pub(crate) fn statuses(&self) -> &Statuses {
+        &self.0.statuses
+    }
+
+    pub(crate) fn anchor_failure(&self) -> Option<String> {
+        self.0.anchor.as_ref().and_then(AnchorKeeper::failure)
+    }
+}
