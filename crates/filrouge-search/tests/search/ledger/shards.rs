@@ -1,8 +1,8 @@
 //! What a caller reaches in the index is what lists show it.
 
-use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 
+use filrouge_engine::Caller;
 use filrouge_search::ledger::reach_of;
 use filrouge_store::command::{SessionFilter, SessionToken};
 use filrouge_store::text_index::Reach;
