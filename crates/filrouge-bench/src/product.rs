@@ -1,10 +1,10 @@
 //! The product as a program would open it: ledger, keyring, engine, and the anchor kept up to date.
 
-use filrouge_engine::Caller;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use filrouge_engine::Caller;
 use filrouge_engine::anchor::{Anchor, AnchorKeeper};
 use filrouge_engine::scopes::{DurablePolicy, ScopeOptions, TwoScopes};
 use filrouge_engine::{Engine, Settings, keyfile};

@@ -10,10 +10,10 @@ mod rows;
 mod turns;
 mod units;
 
-use filrouge_engine::Caller;
 use std::path::Path;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, SessionId};

@@ -1,12 +1,12 @@
 //! Recording a provider's stream while it flows (DESIGN §4): bytes are decoded, what they bring is written.
 
-use filrouge_engine::Caller;
 use std::fmt::Display;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_engine::Written;
 use filrouge_engine::stream::{Ended, RecordSettings, Recording, StreamError, StreamErrorSource};

@@ -1,9 +1,9 @@
 //! From a session to a context in one go, logged (DESIGN §5).
 
-use filrouge_engine::Caller;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_engine::restore::RestoreQuery;
 use filrouge_types::{Failure, SessionId};

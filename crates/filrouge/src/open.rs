@@ -1,10 +1,10 @@
 //! Opening keyring, store and anchor as configured.
 
-use filrouge_engine::Caller;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::anchor::{Anchor, AnchorKeeper, Standing};
 use filrouge_engine::scopes::TwoScopes;
 use filrouge_engine::spool::Spooling;

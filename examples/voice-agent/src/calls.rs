@@ -9,11 +9,11 @@ mod going_on;
 #[cfg(test)]
 mod tests;
 
-use filrouge_engine::Caller;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use filrouge_engine::Caller;
 use filrouge_engine::{CheckpointPolicy, Engine, Entered, OnBusy, Resumed, StartTurn, Webhook};
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, RawJson, RequestId, SessionId, Turn};
 

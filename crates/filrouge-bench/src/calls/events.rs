@@ -1,10 +1,10 @@
 //! Key figures of a week of many events.
 
-use filrouge_engine::Caller;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, RecordEvent};
 use filrouge_types::{Clock, EventKey, SessionId, SystemClock, Timestamp};
 use tokio::sync::Semaphore;

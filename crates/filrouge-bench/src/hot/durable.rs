@@ -1,10 +1,10 @@
 //! A durable turn, begun and finalized, with Redis in front and without.
 
-use filrouge_engine::Caller;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use filrouge_engine::Caller;
 use filrouge_engine::scopes::{DurablePolicy, TwoScopes};
 use filrouge_engine::{Engine, FinalizeTurn, StartTurn};
 use filrouge_store::hot::{HotKey, HotStore};

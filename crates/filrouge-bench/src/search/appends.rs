@@ -1,10 +1,10 @@
 //! What a feed costs the appends beside it.
 
-use filrouge_engine::Caller;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use tokio::sync::watch;
 

@@ -2,7 +2,6 @@
 
 mod pages;
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -10,6 +9,7 @@ use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{Channel, FixedClock, ItemBody, JsonText, RawJson, Role, TenantId, Turn};
 
 use super::{AuditPage, AuditQuery, AuditRow};
+use crate::caller::Caller;
 use crate::{AppendItems, Engine, Settings, StartTurn};
 
 /// An engine whose clock the test moves.

@@ -5,7 +5,6 @@
     reason = "tests fail by panicking"
 )]
 
-use crate::caller::{Caller, Permission};
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Write};
@@ -17,6 +16,7 @@ use filrouge_types::{ErrorCode, ItemId, RawJson, SystemClock, TenantId, TurnStat
 
 use super::read::sections;
 use super::verify;
+use crate::caller::{Caller, Permission};
 
 mod forge;
 

@@ -1,6 +1,5 @@
 //! Leases whose callers are gone, and webhooks that come twice.
 
-use crate::caller::Caller;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,6 +18,7 @@ use tokio::sync::watch;
 use super::resume::is_trimmed;
 use super::*;
 use crate::OnBusy;
+use crate::caller::Caller;
 use crate::{Engine, FinalizeTurn, RecordEvent, Settings, StartTurn, Written};
 
 /// A ledger whose answers are kept back, or that fails, when it is told to.

@@ -1,6 +1,5 @@
 //! What a server calls for every request.
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,6 +9,7 @@ use super::recent;
 use super::{
     ConversationHistoryService, QuestionAnswer, RecentQuery, RequestFinalized, RequestStarted,
 };
+use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::requests::{FinalizeTurn, StartTurn};
 

@@ -1,6 +1,5 @@
 //! Session-scoped history over an engine.
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,6 +7,7 @@ use filrouge_types::{Failure, IdentityId, JsonText, TenantId, Turn, TurnId};
 
 use super::recent;
 use super::{RecentQuery, SessionConversationStore, TurnFinal, TurnStart};
+use crate::caller::Caller;
 use crate::engine::Engine;
 use crate::requests::{FinalizeTurn, StartTurn};
 

@@ -1,6 +1,5 @@
 //! User-scoped history over an engine.
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,6 +10,7 @@ use filrouge_types::{
 
 use super::service::is_absent;
 use super::{UserConversationStore, UserTurnFinal};
+use crate::caller::Caller;
 use crate::core::text_item;
 use crate::engine::Engine;
 use crate::requests::{CreateSession, FinalizeTurn, StartTurn};

@@ -1,7 +1,5 @@
 #![allow(clippy::unwrap_used)]
 
-use crate::api_keys::Role;
-use crate::caller::{Caller, Holder};
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -10,6 +8,8 @@ use filrouge_types::{ErrorCode, FixedClock, TenantId, Timestamp};
 use serde_json::json;
 
 use super::{Every, KpiQuery, KpiReport, ServiceAgent, TechnicalStatus};
+use crate::api_keys::Role;
+use crate::caller::{Caller, Holder};
 use crate::{CreateSession, Engine, RecordEvent, ResumeSession, Settings, StartTurn};
 
 /// A Sunday.

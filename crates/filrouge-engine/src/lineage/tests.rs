@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -8,6 +7,7 @@ use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{FixedClock, SessionId, TenantId};
 
 use super::{Lineage, RELATIVES_MAX, Relative};
+use crate::caller::Caller;
 use crate::{CreateSession, Engine, Settings};
 
 fn engine() -> Engine {

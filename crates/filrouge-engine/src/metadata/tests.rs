@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used)]
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -10,6 +9,7 @@ use filrouge_types::{
 };
 
 use super::{Nulls, without_addresses};
+use crate::caller::Caller;
 use crate::{Engine, ImportedTurn, RecordedTurn, Settings};
 
 fn hashed_where(nulls: Nulls, tenant: &str, metadata: &str) -> String {

@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used)]
 
-use crate::caller::Caller;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use filrouge_types::{
 };
 
 use super::{RecordPolicies, Tally};
+use crate::caller::Caller;
 use crate::{
     AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, MetadataPolicy, Settings,
     StartTurn,

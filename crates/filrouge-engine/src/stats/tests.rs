@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use crate::caller::{Caller, Permission};
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -9,6 +8,7 @@ use filrouge_types::{FixedClock, RawJson, SessionId, TenantId, Turn};
 use serde_json::{Value, json};
 
 use super::{SessionStatistics, Statistics, Tokens};
+use crate::caller::{Caller, Permission};
 use crate::{CreateSession, Engine, RedactTurn, Settings, StartTurn};
 
 struct World {

@@ -1,8 +1,8 @@
 //! A store in memory with its engine, and short ways to ask it.
 
-use filrouge_engine::Caller;
 use std::sync::{Arc, Mutex};
 
+use filrouge_engine::Caller;
 use filrouge_engine::bundle::{BundleReport, ImportedBundle, PublicKey, verify};
 use filrouge_engine::{CreateSession, Engine, ListTurns, Settings};
 use filrouge_store::memory::MemoryLedger;

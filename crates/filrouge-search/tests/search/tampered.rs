@@ -1,8 +1,8 @@
 //! A ledger in which somebody has changed a record.
 
-use filrouge_engine::Caller;
 use std::process::Command;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
 use filrouge_search::{Ask, search};
 use filrouge_sources::ledger::LedgerSource;

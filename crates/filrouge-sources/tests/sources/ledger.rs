@@ -1,8 +1,8 @@
 //! The ledger as a source: what a caller sees of it, and that an imported history reads as its program wrote it.
 
-use filrouge_engine::Caller;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{

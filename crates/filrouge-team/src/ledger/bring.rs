@@ -1,9 +1,9 @@
 //! A conversation that was kept elsewhere, brought into the ledger (DESIGN §11): what is there already stays as it is.
 
-use filrouge_engine::Caller;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn};
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, RequestId, Session, SessionId, TurnStatus,

@@ -1,10 +1,10 @@
 //! The lease of a session while it is open (DESIGN §6, §11): renewed in the background, given free at the end.
 
-use filrouge_engine::Caller;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{AcquireLease, Engine, RenewLease};
 use filrouge_store::command::Hold as Fence;
 use filrouge_types::{ErrorCode, Failure, Lease, SessionId};

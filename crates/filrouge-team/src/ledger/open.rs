@@ -1,9 +1,9 @@
 //! Opening a team's session: a new one, or one that goes on (DESIGN §11).
 
-use filrouge_engine::Caller;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
+use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ListTurns, PatchSession};
 use filrouge_types::{
     Channel, Checkpoint, ErrorCode, Failure, RawJson, Session, SessionId, SessionStatus, Timestamp,

@@ -1,8 +1,8 @@
 //! A session's items as a conversation.
 
-use filrouge_engine::Caller;
 use std::collections::{HashMap, HashSet};
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_types::{Channel, Failure, Item, SessionId, Timestamp};
 

@@ -1,9 +1,9 @@
 //! Snapshot files and the ledger: what one has and the other has not (DESIGN §11).
 
-use filrouge_engine::Caller;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 

@@ -1,9 +1,9 @@
 //! A conversation that a ledger keeps, and that goes on in another process.
 
-use filrouge_engine::Caller;
 use std::path::Path;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::{Keyring, Ledger, OsEntropy};

@@ -1,9 +1,9 @@
 //! Journals of a test's own, written through the engine and read back as contexts.
 
-use filrouge_engine::ListTurns;
-use filrouge_engine::caller::{Caller, Permission};
 use std::sync::Arc;
 
+use filrouge_engine::ListTurns;
+use filrouge_engine::caller::{Caller, Permission};
 use filrouge_engine::restore::{Plan, RestoreQuery, Selection};
 use filrouge_engine::{
     AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, RedactTurn, ReplaceTurn,

@@ -1,6 +1,5 @@
 //! `record`, which records a whole stream: how it ends, and when it is noticed that somebody else has ended the turn.
 
-use filrouge_engine::caller::Permission;
 use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -8,6 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use filrouge_engine::CancelTurn;
+use filrouge_engine::caller::Permission;
 use filrouge_engine::stream::StreamError;
 use filrouge_store::command::{Command, Interrupt, Write};
 use filrouge_transcode::{GiveUp, StreamFormat, record};

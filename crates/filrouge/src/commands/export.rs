@@ -1,12 +1,12 @@
 //! `filrouge export ID --format md|html|json`
 
-use filrouge_engine::Caller;
 use std::fmt;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_document::{Document, html, markdown};
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 

@@ -1,12 +1,12 @@
 //! `filrouge import opencode|claude-code|codex [PATH]`
 
-use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, RecordedTurn};
 use filrouge_sources::{
     ForeignSession, ForeignTurn, Header, Outcome, ReadError, SkipReason, Skipped, Source,

@@ -1,9 +1,9 @@
 //! What a deployment works with, and opening a session of it.
 
-use filrouge_engine::Caller;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
 use filrouge_team::ledger::{
     LedgerRecord, OpenOptions, Opened as OpenedSession, open_existing, open_new,

@@ -1,8 +1,8 @@
 //! Calls whose state cannot be read.
 
-use filrouge_engine::Caller;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{Engine, RedactTurn, SaveCheckpoint, Settings, keyfile};
 use filrouge_postgres::{Options, PostgresLedger};
 use filrouge_store::{Ledger, OsEntropy, Viewer};

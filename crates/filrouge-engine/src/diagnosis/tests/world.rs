@@ -1,6 +1,5 @@
 //! An engine over the in-memory ledger, and a session `s` to write to.
 
-use crate::caller::{Caller, Permission};
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, PutDraft, Write};
@@ -10,6 +9,7 @@ use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{Channel, FixedClock, ItemBody, JsonText, RawJson, Role, TenantId, Turn};
 
 use super::super::Diagnosis;
+use crate::caller::{Caller, Permission};
 use crate::{AppendItems, Engine, ErrorBody, FailTurn, FinalizeTurn, Settings, StartTurn};
 
 /// An engine whose clock the test moves.

@@ -1,6 +1,5 @@
 //! What the rules are tried on.
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::hot::{EphemeralSessions, HotBounds, HotStore, MemoryHot, OpenGate};
@@ -10,6 +9,7 @@ use filrouge_types::{
     Failure, FixedClock, IdentityId, RawJson, RequestId, Session, SessionId, TenantId, Turn, TurnId,
 };
 
+use crate::caller::Caller;
 use crate::history::{
     EngineSessionStore, EngineUserStore, HistoryOptions, HistoryService, RecentQuery,
     RequestFinalized, RequestStarted, SessionConversationStore, TurnFinal, TurnStart,

@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use crate::caller::Caller;
 use std::sync::Arc;
 
 use filrouge_store::memory::MemoryLedger;
@@ -10,6 +9,7 @@ use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{FixedClock, JsonText, RawJson, TenantId};
 
 use super::IdentityTurns;
+use crate::caller::Caller;
 use crate::{Engine, Settings, StartTurn};
 
 fn engine() -> Engine {

@@ -1,9 +1,9 @@
 //! What is found in a ledger by its index is what is found by looking through it: in the same order, at the same places,
 //! for whoever asks.
 
-use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 
+use filrouge_engine::Caller;
 use filrouge_search::{Ask, LedgerSearch, Order, Results, Searcher};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, LibraryError, Role};

@@ -1,9 +1,9 @@
 //! What is found in a ledger when its index does not answer, when a history has the session, too, and by its meaning.
 
-use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::RedactTurn;
 use filrouge_search::embed::{Embedder, Hashing, fill};
 use filrouge_search::{Ask, Mode};

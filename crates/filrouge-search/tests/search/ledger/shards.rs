@@ -1,9 +1,9 @@
 //! What a caller reaches in the index is what lists show it.
 
-use filrouge_engine::Caller;
 use filrouge_store::contract::text_index::Asking as _;
 use std::collections::BTreeSet;
 
+use filrouge_engine::Caller;
 use filrouge_search::ledger::reach_of;
 use filrouge_store::command::{SessionFilter, SessionToken};
 use filrouge_store::text_index::Reach;

@@ -1,10 +1,10 @@
 //! A ledger with an engine, an index and a feed.
 
-use filrouge_engine::Caller;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use filrouge_engine::Caller;
 use filrouge_engine::{AppendItems, CreateSession, Engine, Settings, StartTurn};
 use filrouge_search::Spoken;
 use filrouge_search::ledger::{LedgerFeed, Progress};

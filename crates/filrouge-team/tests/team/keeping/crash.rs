@@ -1,11 +1,11 @@
 //! What is left when nobody has closed a session: by a drop, by a kill.
 
-use filrouge_engine::Caller;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use filrouge_engine::Caller;
 use filrouge_team::ledger::{OpenOptions, open_existing, open_new};
 use filrouge_team::message::Cut;
 use filrouge_team::record::{Record, Status};

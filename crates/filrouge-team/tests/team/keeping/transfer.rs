@@ -1,8 +1,8 @@
 //! From the ledger into a file, from a file into a ledger.
 
-use filrouge_engine::Caller;
 use std::sync::Arc;
 
+use filrouge_engine::Caller;
 use filrouge_engine::CreateSession;
 use filrouge_team::message::{Cut, Message};
 use filrouge_team::record::Record;

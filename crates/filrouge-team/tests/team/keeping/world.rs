@@ -1,11 +1,11 @@
 //! A SQLite ledger with an engine, a team, and short ways to talk.
 
-use filrouge_engine::{Caller, ListTurns};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use filrouge_engine::{Caller, ListTurns};
 use filrouge_engine::{Engine, Settings};
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::{Keyring, Ledger, OsEntropy};

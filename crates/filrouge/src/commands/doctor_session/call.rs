@@ -1,8 +1,8 @@
 //! Who holds a session, and what its application knew last (DESIGN §6).
 
-use filrouge_engine::Caller;
 use std::io::{self, Write};
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_types::{Checkpoint, Failure, Lease, SessionId};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! What a restore would send and leave out, in each format.
 
-use filrouge_engine::Caller;
 use std::collections::BTreeSet;
 
+use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_engine::diagnosis::Diagnosis;
 use filrouge_engine::restore::{Block, Plan, Report, RestoreQuery, Selection, Unanswered};
