@@ -461,41 +461,4 @@ pub(super) fn shown_or_none<T: Display>(value: Option<&T>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layers(text: &str) -> Result<Layers<'_>, Usage> {
-        Layers::new(Some(Path::new("/f/c.toml")), text, BTreeMap::new())
-    }
-
-    #[test]
-    fn variables_go_by_names() {
-        for (name, wanted) in [
-            ("store", "FILROUGE_STORE"),
-            ("sources", "FILROUGE_SOURCE"),
-            ("secrets.credentials", "FILROUGE_CREDENTIALS"),
-            ("calls.lease_ttl_ms", "FILROUGE_LEASE_TTL_MS"),
-            ("search.index_dir", "FILROUGE_SEARCH_INDEX_DIR"),
-            ("search.embedder.kind", "FILROUGE_EMBEDDER"),
-            ("search.embedder.key_env", "FILROUGE_EMBEDDER_KEY_ENV"),
-        ] {
-            assert_eq!(variable(name), wanted);
-        }
-    }
-
-    #[test]
-    fn a_wrong_form_and_an_unknown_name_are_refused_with_their_lines() -> Result<(), Usage> {
-        let wrong = layers("\nlisten = 1\n")?.text("listen", || Ok(String::new()));
-        assert!(wrong.is_err_and(|e| e.detail == "/f/c.toml: line 2: listen must be a text"));
-        let mut some = layers("[spool]\nbytes = 0x10\n\nrows = 1")?;
-        assert_eq!(some.number("spool.bytes", 0..=16, 1_u64)?, 16);
-        let left = some.finish().err().map(|e| e.detail);
-        assert_eq!(
-            left.as_deref(),
-            Some("/f/c.toml: line 4: unknown field `spool.rows`")
-        );
-        let known = layers("[spol]\n")?.finish().is_err();
-        assert!(known, "an empty section that nobody knows");
-        Ok(())
-    }
-}
+mod tests;
