@@ -80,7 +80,7 @@ pub(crate) fn decode(setup: &Setup) -> Result<Section> {
                 &series.name,
                 &own,
                 &most,
-                Target::AtLeast(0.5),
+                Target::AtLeast(0.2),
                 shown,
             ));
         }

@@ -176,7 +176,10 @@ fn known(json: &str) -> Option<Part<'_>> {
             call_id: from.text("call_id"),
             ok: from.flag("ok"),
             latency_ms: from.number("latency_ms"),
-            content: from.raw("content", |_| true),
+            content: from
+                .raw("content", |json| json != "null")
+                .or_else(|| from.raw("error", |json| json != "null"))
+                .or_else(|| from.raw("content", |_| true)),
         },
         "error" => error(&mut from)?,
         "refusal" => Kind::Refusal(from.text("refusal").or_else(|| from.text("text"))?),
@@ -306,6 +309,19 @@ mod tests {
                 .as_deref(),
             Some(r#"{"x":1.0,"y":null}"#)
         );
+        for (members, shown) in [
+            (r#""error":"late""#, Some(r#""late""#)),
+            (r#""content":null,"error":"late""#, Some(r#""late""#)),
+            (r#""content":null,"error":null"#, Some("null")),
+            (r#""content":1,"error":"late""#, Some("1")),
+            (r#""ok":true"#, None),
+        ] {
+            let json = format!(r#"{{"type":"tool_result","call_id":"c",{members}}}"#);
+            assert!(
+                matches!(one(&json).kind, Kind::Answer { content, .. } if content == shown),
+                "{json}"
+            );
+        }
         let part = one(r#"{"type":"tool_result","call_id":"c","ok":"no"}"#);
         assert_eq!(part.rest.as_deref(), Some(r#"{"ok":"no"}"#));
     }

@@ -20,7 +20,6 @@ mod drafts;
 mod findings;
 mod items;
 mod look;
-mod part;
 #[cfg(test)]
 mod tests;
 

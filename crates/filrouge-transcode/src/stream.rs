@@ -12,14 +12,12 @@ use filrouge_types::UnknownName;
 
 mod ag_ui;
 mod anthropic;
-mod cursor;
 mod framing;
 mod gemini;
 mod json;
 mod openai_chat;
 mod openai_responses;
 mod provider_error;
-mod shape;
 
 use framing::{Frame, Framing};
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
 /// Deepest nesting of arrays and objects that is accepted (DESIGN §8).
@@ -120,10 +121,19 @@ impl fmt::Debug for RawJson {
     }
 }
 
+/// The name by which serde_json knows a text that is JSON already.
+const RAW: &str = "$serde_json::private::RawValue";
+
+/// Writes JSON that was checked before as it stands. [`RawValue`] itself is made of a text only by parsing it.
+fn write_raw<S: Serializer>(json: &str, s: S) -> Result<S::Ok, S::Error> {
+    let mut raw = s.serialize_struct(RAW, 1)?;
+    raw.serialize_field(RAW, json)?;
+    raw.end()
+}
+
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.0).map_err(ser::Error::custom)?;
-        raw.serialize(s)
+        write_raw(&self.0, s)
     }
 }
 
@@ -281,8 +291,7 @@ impl fmt::Debug for JsonText {
 
 impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(self.as_token()).map_err(ser::Error::custom)?;
-        raw.serialize(s)
+        write_raw(self.as_token(), s)
     }
 }
 
@@ -308,6 +317,23 @@ mod tests {
             assert_eq!(raw.as_str(), text);
             assert_eq!(serde_json::to_string(&raw).unwrap(), text);
         }
+    }
+
+    #[test]
+    fn json_is_written_as_it_stands_into_every_kind_of_json() {
+        let raw = RawJson::from_checked(r#"{"a": [1.0, "\u00e9"]}"#);
+        let written = [
+            serde_json::to_string(&raw).unwrap(),
+            String::from_utf8(serde_json::to_vec(&raw).unwrap()).unwrap(),
+            serde_json::to_string_pretty(&raw).unwrap(),
+        ];
+        assert!(written.iter().all(|text| text == raw.as_str()));
+        let of_raw_value: Box<RawValue> = serde_json::from_str(raw.as_str()).unwrap();
+        assert_eq!(serde_json::to_string(&of_raw_value).unwrap(), raw.as_str());
+        let value = serde_json::to_value(&raw).unwrap();
+        assert_eq!(value, serde_json::json!({"a": [1.0, "é"]}));
+        let text = JsonText::within(RawJson::from_checked(r#"["b"]"#), 1..4).unwrap();
+        assert_eq!(serde_json::to_value(&text).unwrap(), serde_json::json!("b"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod lease;
 mod merge;
 mod moment;
 mod object;
+mod part;
 pub mod placed;
 #[cfg(feature = "openapi")]
 pub mod schema;
@@ -29,6 +30,7 @@ pub use lease::{Checkpoint, Lease};
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
+pub use part::Part;
 pub use placed::UNPLACED;
 pub use session::{Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};

@@ -5,11 +5,10 @@ use std::collections::{HashMap, VecDeque};
 
 use filrouge_store::read::{Loaded, Sight};
 use filrouge_store::rows::View;
-use filrouge_types::{Channel, Failure, Item, TurnId, TurnStatus};
+use filrouge_types::{Channel, Failure, Item, Part, TurnId, TurnStatus};
 
 use super::look::{Turns, note_item};
-use super::part::{Part, parts, short};
-use super::{Diagnosis, LastItem, TurnError, UnansweredCall, age_ms, is_of_data};
+use super::{Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, is_of_data};
 
 /// Items read at once.
 const PAGE: usize = 256;
@@ -88,7 +87,7 @@ impl Walk {
                 Channel::HitlResponse => _ = self.waiting.insert(turn, false),
                 _ => {}
             }
-            for part in parts(&item) {
+            for part in Part::all(&item.body.parts) {
                 self.see_part(&item, (turn, status), &part, diagnosis);
             }
         }
@@ -160,7 +159,10 @@ fn error(item: &Item, turn_id: TurnId, part: &Part<'_>) -> TurnError {
 }
 
 fn shortened(item: Item) -> LastItem {
-    let (text, cut) = short(&item);
+    let mut text = item.body.says();
+    let end = text.char_indices().nth(TEXT_MAX).map(|(at, _)| at);
+    let cut = end.is_some();
+    text.truncate(end.unwrap_or(text.len()));
     LastItem {
         seq: item.seq,
         item_id: item.body.item_id,

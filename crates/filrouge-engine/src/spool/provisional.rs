@@ -4,7 +4,7 @@ use filrouge_store::Link;
 use filrouge_store::command::{
     Append, Close, Command, Ending, Hold, Outcome, Put, Roles, Start, Write,
 };
-use filrouge_store::read::merged;
+use filrouge_store::read::{merged, text_of};
 use filrouge_store::record::{Batch, Entry, Event};
 use filrouge_store::{Entropy, Keyring, random_id};
 use filrouge_types::{
@@ -128,20 +128,10 @@ pub(super) fn turn_id(command: &Command, start: &Start, keyring: &Keyring) -> Tu
     keyring.turn_id(&command.scope.tenant, session, &start.event.request_id)
 }
 
-/// The text of a text item, which is one part.
-fn text_of(item: &ItemBody) -> Option<JsonText> {
-    #[derive(serde::Deserialize)]
-    struct Part {
-        text: Option<JsonText>,
-    }
-    let parts: Vec<Part> = serde_json::from_str(item.parts.as_str()).ok()?;
-    let texts: Vec<JsonText> = parts.into_iter().filter_map(|part| part.text).collect();
-    JsonText::join(&texts)
-}
-
 fn text_in(entries: &[Entry], channel: &Channel, variant: Variant) -> Option<JsonText> {
     let mut items = entries.iter().map(|entry| &entry.item);
-    text_of(items.find(|item| item.channel == *channel && item.variant == variant)?)
+    let item = items.find(|item| item.channel == *channel && item.variant == variant)?;
+    text_of(&item.parts)
 }
 
 fn started(start: &Start, turn_id: TurnId, now: Timestamp) -> Turn {

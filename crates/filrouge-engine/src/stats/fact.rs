@@ -1,10 +1,6 @@
 //! What one item adds to the sums.
 
-use std::borrow::Cow;
-
-use filrouge_types::{Channel, Item, Timestamp, TurnId, Variant};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use filrouge_types::{Channel, Item, Part, Timestamp, TurnId, Variant};
 
 use super::copies::Origin;
 use super::usage::{Tokens, tokens};
@@ -64,31 +60,15 @@ fn is_message(item: &Item, asked: &mut Option<TurnId>) -> bool {
     }
 }
 
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow, default)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow, default)]
-    ok: Option<&'a RawValue>,
-}
-
-fn parts(item: &Item) -> Vec<Part<'_>> {
-    // Parts whose members are of other types than is usual are no calls and no results.
-    let raw: Vec<&RawValue> = serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
-    raw.into_iter()
-        .filter_map(|part| serde_json::from_str(part.get()).ok())
-        .collect()
-}
-
 /// An item of the channel is one call at least, also once it was redacted.
 fn calls(item: &Item) -> u64 {
-    let parts = parts(item);
-    let calls = parts.iter().filter(|p| p.r#type == "tool_call");
+    let parts = Part::all(&item.body.parts);
+    let calls = parts.iter().filter(|p| p.is("tool_call"));
     (calls.count() as u64).max(1)
 }
 
 fn errors(item: &Item) -> u64 {
-    let failed =
-        |p: &&Part<'_>| p.r#type == "tool_result" && p.ok.is_some_and(|ok| ok.get() == "false");
-    parts(item).iter().filter(failed).count() as u64
+    let parts = Part::all(&item.body.parts);
+    let failed = |p: &&Part<'_>| p.is("tool_result") && p.flag("ok") == Some(false);
+    parts.iter().filter(failed).count() as u64
 }

@@ -46,6 +46,9 @@ struct Fields<'a> {
     ok: Option<bool>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
+    /// Stands for `content` of a result.
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
     #[serde(alias = "media_type", alias = "mime_type")]
     mime: Option<JsonText>,
     filename: Option<JsonText>,
@@ -168,7 +171,7 @@ fn call(fields: &Fields<'_>) -> Option<PartKind> {
 fn result(fields: &Fields<'_>, notes: &Notes) -> Piece {
     let id = fields.call_id.as_ref().map_or_else(|| "".into(), plain);
     let name = fields.name.as_ref().map_or_else(|| "unknown".into(), plain);
-    let content = fields.content.map(said_by_tool);
+    let content = fields.content.or(fields.error).map(said_by_tool);
     let mut tool = tool(id, name);
     if fields.ok == Some(false) {
         tool.status = ToolStatus::Error;

@@ -199,6 +199,25 @@ fn one<'a>(conversation: &'a Conversation, part: &str) -> (&'a Message, &'a Part
 }
 
 #[test]
+fn a_result_that_has_an_error_in_place_of_a_content_says_it() {
+    let world = World::in_memory();
+    world.make(&operator(), "s", None);
+    let turn = json!([
+        text("user", "question", "What is there?"),
+        { "role": "assistant", "channel": "tool_call",
+          "parts": [{ "type": "tool_call", "call_id": "c1", "name": "cat", "args": {} }] },
+        { "role": "tool", "channel": "tool_result",
+          "parts": [{ "type": "tool_result", "call_id": "c1", "ok": false, "error": "no such file" }] },
+    ]);
+    world.say(&operator(), "s", "r", turn);
+    let conversation = world.seen_by(operator()).read("s").unwrap();
+    let (_, PartKind::Tool(tool)) = one(&conversation, "c1") else {
+        panic!("{conversation:?}");
+    };
+    assert_eq!(tool.error.as_deref(), Some("no such file"));
+}
+
+#[test]
 fn items_become_messages_and_parts() {
     let world = World::in_memory();
     world.make(&operator(), "s", None);

@@ -13,7 +13,6 @@ use super::json::{self, Raw};
 use super::provider_error::{provider_error, told};
 
 mod content;
-mod glance;
 mod lanes;
 mod snapshot;
 mod texts;
@@ -25,7 +24,6 @@ use texts::{Kind, Texts};
 pub(super) struct AgUi {
     texts: Texts,
     snapshot: snapshot::Snapshot,
-    last: glance::Last,
 }
 
 /// What is asked of any event. Members are spelled in camel case, by some servers in snake case.
@@ -83,12 +81,6 @@ struct Interrupt<'a> {
 
 impl super::Events for AgUi {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
-        if let Some(known) = self.glance(data, out) {
-            if !known {
-                out.unknown(data);
-            }
-            return;
-        }
         let known = json::read::<Event<'_>>(data).is_some_and(|event| {
             let kind = json::inner(event.kind).unwrap_or(name);
             self.take(kind, data, &event, out) || self.refused(name, data, out)

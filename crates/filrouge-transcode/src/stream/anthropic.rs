@@ -9,7 +9,6 @@ use super::json::{self, Raw};
 use super::provider_error::{provider_error, told};
 
 mod block;
-mod glance;
 mod wire;
 
 use block::Block;
@@ -22,8 +21,6 @@ pub(super) struct Messages {
     open: BTreeMap<u64, Block>,
     /// How far the characters of the text that grows are counted.
     count: block::Count,
-    /// How the last event began that brought only text.
-    head: glance::Head,
     is_begun: bool,
     /// Whether the caller is to run a tool.
     has_calls: bool,
@@ -36,12 +33,6 @@ pub(super) struct Messages {
 impl super::Events for Messages {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
         let data = data.trim();
-        if let Some(known) = self.glance(data, out) {
-            if !known {
-                out.unknown(data);
-            }
-            return;
-        }
         // A list could pass for an object without names.
         let event: Option<Event<'_>> = data.starts_with('{').then(|| json::read(data)).flatten();
         let Some(event) = event else {

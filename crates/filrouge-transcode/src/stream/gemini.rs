@@ -18,7 +18,6 @@ use super::json::{self, Raw};
 use super::provider_error::{provider_error, stopped, told};
 
 mod candidate;
-mod glance;
 mod part;
 mod partial;
 
@@ -31,7 +30,6 @@ const MOST: u32 = 1000;
 pub(super) struct Gemini {
     candidates: BTreeMap<u32, Candidate>,
     calls: Calls,
-    last: glance::Last,
 }
 
 /// Names calls that have no id.
@@ -108,12 +106,6 @@ struct Feedback<'a> {
 
 impl super::Events for Gemini {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
-        if let Some(known) = self.glance(data, out) {
-            if !known {
-                out.unknown(data);
-            }
-            return;
-        }
         // Proxies end this stream as that of chat completions ends.
         if data.trim() == "[DONE]" {
             return;

@@ -10,7 +10,6 @@ use super::provider_error::{provider_error, stopped};
 
 mod calls;
 mod choice;
-mod glance;
 mod reasoning;
 mod wire;
 
@@ -28,7 +27,6 @@ pub(super) struct Chat {
     is_model_told: bool,
     is_fingerprint_told: bool,
     is_tier_told: bool,
-    last: glance::Last,
     /// Sources that every chunk tells again; the last ones are told at the end.
     citations: Option<String>,
     search_results: Option<String>,
@@ -40,12 +38,6 @@ impl super::Events for Chat {
         if data == "[DONE]" {
             if self.begun {
                 self.conclude(out);
-            }
-            return;
-        }
-        if let Some(known) = self.glance(data, out) {
-            if !known {
-                out.unknown(data);
             }
             return;
         }

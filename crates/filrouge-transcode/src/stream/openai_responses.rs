@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use super::json::{self, Raw};
 use super::provider_error;
 
-mod glance;
 mod items;
 mod message;
 mod tools;
@@ -23,7 +22,6 @@ use items::Items;
 #[derive(Default)]
 pub(super) struct Responses {
     items: Items,
-    last: glance::Last,
 }
 
 /// What is asked of any event, or of a whole response.
@@ -86,12 +84,6 @@ struct Incomplete<'a> {
 
 impl super::Events for Responses {
     fn event(&mut self, name: &str, data: &str, out: &mut Transcript) {
-        if let Some(known) = self.glance(data, out) {
-            if !known {
-                out.unknown(data);
-            }
-            return;
-        }
         // Proxies end this stream as that of chat completions ends.
         if data.trim() == "[DONE]" {
             return;

@@ -29,7 +29,6 @@ mod shared;
 mod stream_ag_ui;
 mod stream_anthropic;
 mod stream_gemini;
-mod stream_glance;
 mod stream_odd;
 mod stream_openai_chat;
 mod stream_openai_responses;

@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use filrouge_store::read::text_of;
-use filrouge_types::{Channel, Checkpoint, Item, Lease, Session, SessionId};
+use filrouge_types::{Checkpoint, Item, Lease, Session, SessionId};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -136,29 +135,5 @@ fn summary(item: &Item) -> String {
     if item.redacted {
         return "(redacted)".to_owned();
     }
-    if let Some(text) = text_of(&item.body.parts) {
-        return first_line(&text.to_plain(), 100);
-    }
-    let parts: Vec<serde_json::Value> =
-        serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
-    let field = |name: &str| {
-        parts
-            .first()
-            .and_then(|p| p.get(name))
-            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-    };
-    let pick = |names: &[&str]| names.iter().find_map(|n| field(n)).unwrap_or_default();
-    match item.body.channel {
-        Channel::ToolCall => first_line(&format!("{} {}", pick(&["name"]), pick(&["args"])), 100),
-        Channel::ToolResult => first_line(&pick(&["content"]), 100),
-        Channel::Error => first_line(&format!("{}: {}", pick(&["code"]), pick(&["message"])), 100),
-        _ => first_line(
-            &format!(
-                "[{}] {}",
-                pick(&["type"]),
-                pick(&["text", "status", "filename", "reason", "name"])
-            ),
-            100,
-        ),
-    }
+    first_line(&item.body.says(), 100)
 }

@@ -181,7 +181,7 @@ impl Texts {
     }
 
     /// What the last text was added to, if it is this.
-    pub(super) fn hot(&self, kind: Kind, id: &str) -> Option<PieceNo> {
+    fn hot(&self, kind: Kind, id: &str) -> Option<PieceNo> {
         let hot = self.hot.as_ref();
         let (_, _, piece) = hot.filter(|(of, name, _)| *of == kind && name == id)?;
         Some(*piece)

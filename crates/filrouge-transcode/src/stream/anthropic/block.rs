@@ -50,10 +50,6 @@ impl Text {
         let Some(text) = json::inner(raw) else {
             return false;
         };
-        self.add(text, out)
-    }
-
-    pub(super) fn add(&mut self, text: &str, out: &mut Transcript) -> bool {
         if text.is_empty() {
             return true;
         }

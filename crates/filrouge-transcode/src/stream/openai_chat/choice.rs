@@ -134,14 +134,6 @@ impl Choice {
         out.push(piece, text)
     }
 
-    /// Adds to a text that has begun; `None` when it has not.
-    pub(super) fn add(&mut self, text: &str, out: &mut Transcript) -> Option<bool> {
-        match self.said {
-            Some((Said::Text, piece)) => Some(out.push(piece, text)),
-            _ => None,
-        }
-    }
-
     /// A content that is a list, as Mistral has it.
     fn entries(&mut self, list: &str, out: &mut Transcript) -> bool {
         let Some(raws) = json::read::<Vec<Raw<'_>>>(list) else {

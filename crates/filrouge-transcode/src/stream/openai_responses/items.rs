@@ -169,14 +169,6 @@ impl Items {
         }
     }
 
-    /// The piece of a message's text, if it has begun.
-    pub(super) fn begun(&self, at: u64, part: u64) -> Option<PieceNo> {
-        match &self.slots.get(&at)?.state {
-            State::Message(message) => message.text(part),
-            _ => None,
-        }
-    }
-
     /// `output_item.added`.
     pub(super) fn added(&mut self, event: &Event<'_>, out: &mut Transcript) -> bool {
         let Some(item) = item(event.item) else {

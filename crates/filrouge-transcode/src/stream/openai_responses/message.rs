@@ -59,12 +59,6 @@ impl Message {
         }
     }
 
-    /// The piece of a text that has begun.
-    pub(super) fn text(&self, index: u64) -> Option<PieceNo> {
-        let part = self.parts.iter().find(|p| p.index == index)?;
-        (part.kind == PieceKind::Text).then_some(part.piece)
-    }
-
     fn part(
         &mut self,
         at: u64,

@@ -1,0 +1,154 @@
+//! What the parts of an item say.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::{ItemBody, JsonText, RawJson};
+
+/// One part with its members; of one that stands twice the last counts, as most JSON readers have it.
+pub struct Part<'a> {
+    /// As it was recorded.
+    pub raw: &'a str,
+    members: HashMap<String, &'a RawValue>,
+}
+
+impl<'a> Part<'a> {
+    /// The parts of an item; what is no object is left out.
+    #[must_use]
+    pub fn all(parts: &'a RawJson) -> Vec<Self> {
+        let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
+        let read = |raw: &'a RawValue| {
+            let members = serde_json::from_str(raw.get()).ok()?;
+            Some(Self {
+                raw: raw.get(),
+                members,
+            })
+        };
+        all.into_iter().filter_map(read).collect()
+    }
+
+    /// A member that is a string.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<String> {
+        Some(self.token(name)?.to_plain())
+    }
+
+    fn token(&self, name: &str) -> Option<JsonText> {
+        JsonText::from_raw(RawJson::from_checked(self.members.get(name)?.get())).ok()
+    }
+
+    /// A member as it was recorded; `null` is none.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<RawJson> {
+        let raw = self.members.get(name)?.get();
+        (raw != "null").then(|| RawJson::from_checked(raw))
+    }
+
+    /// A member that is true or false.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.members.get(name)?.get().parse().ok()
+    }
+
+    /// Whether it is of this type.
+    #[must_use]
+    pub fn is(&self, kind: &str) -> bool {
+        self.text("type").as_deref() == Some(kind)
+    }
+
+    /// What it says; of a type that says nothing in words, the type and what names it.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let kind = self.text("type").unwrap_or_default();
+        let said = |name: &&str| {
+            let json = || self.value(name).map(|json| on_one_line(json.as_str()));
+            self.text(name).or_else(json)
+        };
+        let join = |names: &[&str], between| {
+            let said: Vec<String> = names.iter().filter_map(said).collect();
+            said.join(between)
+        };
+        match kind.as_str() {
+            "text" => join(&["text"], ""),
+            "refusal" => join(&["refusal"], ""),
+            "tool_call" => join(&["name", "args"], " "),
+            "tool_result" => ["content", "error"]
+                .iter()
+                .find_map(said)
+                .unwrap_or_default(),
+            "error" => join(&["code", "message"], ": "),
+            "tool_call_partial" => named(&kind, &join(&["name", "args"], " ")),
+            _ => {
+                let text = self.text("text");
+                let names = join(&["status", "filename", "name", "url", "reason"], " ");
+                named(&kind, &text.unwrap_or(names))
+            }
+        }
+    }
+}
+
+/// JSON without the line breaks that may stand between its members.
+fn on_one_line(json: &str) -> String {
+    serde_json::from_str::<Value>(json).map_or_else(|_| json.to_owned(), |value| value.to_string())
+}
+
+fn named(kind: &str, said: &str) -> String {
+    format!("[{kind}] {said}").trim_end().to_owned()
+}
+
+impl ItemBody {
+    /// What the item says, a part after the other.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let said: Vec<String> = Part::all(&self.parts).iter().map(Part::says).collect();
+        said.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Channel, Role};
+
+    fn says(parts: &str) -> String {
+        let parts = RawJson::from_checked(parts);
+        ItemBody::new(Role::Tool, Channel::ToolResult, parts).says()
+    }
+
+    #[test]
+    fn every_part_says_something() {
+        for (part, said) in [
+            (r#"{"type":"text","text":"caf\u00e9"}"#, "café"),
+            (
+                r#"{"type":"tool_call","name":"f","args":{"b": 2, "a": 1}}"#,
+                r#"f {"a":1,"b":2}"#,
+            ),
+            (
+                r#"{"type":"tool_result","content":["x"],"error":"y"}"#,
+                r#"["x"]"#,
+            ),
+            (
+                r#"{"type":"tool_result","ok":false,"error":"no such file"}"#,
+                "no such file",
+            ),
+            (
+                r#"{"type":"tool_result","content":null,"error":"late"}"#,
+                "late",
+            ),
+            (r#"{"type":"error","code":"c","message":"m"}"#, "c: m"),
+            (r#"{"type":"refusal","refusal":"no"}"#, "no"),
+            (r#"{"type":"reasoning","text":"hm"}"#, "[reasoning] hm"),
+            (r#"{"type":"odd","text":7}"#, "[odd]"),
+            (r#"{"type":"file","filename":"a.txt"}"#, "[file] a.txt"),
+            (r#"{"type":"hologram"}"#, "[hologram]"),
+        ] {
+            assert_eq!(says(&format!("[{part}]")), said);
+        }
+        assert_eq!(
+            says(r#"[{"type":"text","text":"a"},7,{"type":"text","text":"b"}]"#),
+            "a b"
+        );
+    }
+}
