@@ -21,7 +21,7 @@ pub use authority::{AccessSettings, Authority};
 pub use filrouge_engine::caller::{Needs, Permission, may};
 pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
 pub use principal::Principal;
-pub use session_token::{FreshToken, shown as shown_session_token};
+pub use session_token::{shown as shown_session_token, tell as tell_session_token};
 
 /// Lets a request pass once it is known who makes it.
 pub(crate) async fn authenticate(

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use filrouge_engine::{Caller, Engine};
 use filrouge_engine::kpi::TechnicalStatus;
+use filrouge_engine::{Caller, Engine};
 use filrouge_types::{Failure, TenantId};
 use tokio::time::Instant;
 

@@ -11,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::openapi::{Called, Problems, Shown, Stored};
-use filrouge_http::access::{Permission, Principal, may};
+use filrouge_http::access::{Principal, may};
 use filrouge_http::answer::json;
 use filrouge_http::extract::{InTenant, Limit, Query, wait};
 use filrouge_http::problem::Problem;

@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::openapi::{Called, Listed, Problems, Stored};
-use filrouge_http::access::{Permission, may};
+use filrouge_http::access::may;
 use filrouge_http::answer::{Page, json};
 use filrouge_http::extract::{Cursor, InTenant, Limit, Query};
 use filrouge_http::problem::Problem;

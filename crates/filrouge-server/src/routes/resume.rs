@@ -11,7 +11,7 @@ use crate::openapi::{
     Called, Created, InOpenSession, Journaled, MakingSession, OfSession, OrNothing, Problems,
     Resuming, SessionPath, Stored, Taking, WithBody, Writing,
 };
-use filrouge_http::access::may;
+use filrouge_http::access::{may, tell_session_token};
 use filrouge_http::answer::{created, no_content, written};
 use filrouge_http::extract::{Body, InSession, Query};
 use filrouge_http::problem::Problem;

@@ -16,7 +16,7 @@ use crate::openapi::{
     Tagged, VerifyReport, WithBody, Writing,
 };
 use crate::routes::session::tagged;
-use filrouge_http::access::may;
+use filrouge_http::access::{may, tell_session_token};
 use filrouge_http::answer::{Page, created, json, written};
 use filrouge_http::extract::{
     Cursor, InSession, InTenant, Limit, NoParameters, OptionalBody, Query,

@@ -18,7 +18,7 @@ use crate::openapi::{
     OrNothing, Problems, Redacting, Replacing, SessionPath, Shown, Starting, Stored, TurnPath,
     UnderLease, WithBody, Writing, Written,
 };
-use filrouge_http::access::{Permission, Principal, may};
+use filrouge_http::access::{Principal, may, tell_session_token};
 use filrouge_http::answer::{Page, as_of, created, json, json_text, no_content, written};
 use filrouge_http::extract::{
     Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,

@@ -211,7 +211,7 @@ fn a_result_that_has_an_error_in_place_of_a_content_says_it() {
           "parts": [{ "type": "tool_result", "call_id": "c1", "ok": false, "error": "no such file" }] },
     ]);
     world.say(&operator(), "s", "r", turn);
-    let conversation = world.seen_by(operator()).conversation("s").unwrap();
+    let conversation = world.seen_by(operator()).read("s").unwrap();
     let (_, PartKind::Tool(tool)) = one(&conversation, "c1") else {
         panic!("{conversation:?}");
     };

@@ -15,7 +15,7 @@ const LEEWAY_MAX_S: u64 = 300;
 /// The sections `[access]` and `[jwt]`.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessConfig {
-    require_session_token: bool,
+    pub(crate) require_session_token: bool,
     jwt: Option<JwtSettings>,
     /// Whether an issuer is described in part: a member that is forgotten must not leave a server open.
     incomplete: bool,

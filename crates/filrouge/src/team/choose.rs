@@ -83,7 +83,7 @@ async fn offers(desk: &Desk<'_>, team: &Team) -> anyhow::Result<Vec<Offer>> {
         return Ok(Vec::new());
     };
     let engine = &desk.opened.engine;
-    let found = importable(engine, &desk.scope, &team.id, snapshots).await?;
+    let found = importable(engine, &desk.caller, &team.id, snapshots).await?;
     for warning in &found.unreadable {
         let why = printable(&warning.to_string());
         crate::output::say(fill(desk.words.snapshot_not_read, &[("why", &why)]));

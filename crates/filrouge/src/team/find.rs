@@ -23,7 +23,7 @@ const CACHE_BYTES: usize = 16 << 20;
 pub(super) async fn find(desk: &Desk<'_>, team: &Team, words: &str) -> anyhow::Result<Vec<String>> {
     let sessions = desk.sessions(team).await?;
     let runtime = Handle::current();
-    let ledger = LedgerSource::new(desk.opened.engine.clone(), desk.scope.clone(), runtime);
+    let ledger = LedgerSource::new(desk.opened.engine.clone(), desk.caller.clone(), runtime);
     let searcher = Searcher::new(Library::new(vec![Arc::new(ledger)], CACHE_BYTES));
     let (query, zone) = (words.to_owned(), desk.zone.clone());
     let found = tokio::task::spawn_blocking(move || {
