@@ -15,7 +15,7 @@ use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::hot::{HotStore, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::Check;
-use filrouge_store::{Keyring, Ledger, OsEntropy, Viewer};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
 use crate::config::{Config, HotUrl, PostgresUrl, RedisUrl, StoreUrl};

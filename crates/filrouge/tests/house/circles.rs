@@ -95,7 +95,7 @@ fn read(src: &Path, file: &str, at: Vec<String>, items: &[Item], all: &mut Modul
             Item::Mod(child) => {
                 let name = child.ident.to_string();
                 module.children.insert(name.clone());
-                let inner = [&at[..], &[name.clone()]].concat();
+                let inner = [&at[..], std::slice::from_ref(&name)].concat();
                 if let Some((_, items)) = &child.content {
                     read(src, file, inner, items, all);
                 } else {
@@ -182,10 +182,9 @@ fn file_of<'a>(all: &'a Modules, at: &[String], path: &[String], depth: usize) -
             let whole = [glob, rest].concat();
             if glob.first().is_some_and(|g| {
                 ["crate", "super", "self"].contains(&g.as_str()) || module.children.contains(g)
-            }) {
-                if let Some(file) = file_of(all, &place, &whole, depth + 1) {
-                    return Some(file);
-                }
+            }) && let Some(file) = file_of(all, &place, &whole, depth + 1)
+            {
+                return Some(file);
             }
         }
         return own.then_some(&module.file);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use filrouge_engine::Caller;
 use filrouge_engine::{Engine, RedactTurn, SaveCheckpoint, Settings, keyfile};
 use filrouge_postgres::{Options, PostgresLedger};
-use filrouge_store::{Ledger, OsEntropy, Viewer};
+use filrouge_store::{Ledger, OsEntropy};
 use filrouge_testbed::Database;
 use filrouge_types::{RawJson, SessionId, TenantId};
 
