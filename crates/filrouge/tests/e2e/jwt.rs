@@ -319,7 +319,7 @@ fn half_an_issuer_is_refused() {
         ),
         (format!("{whole}algorithms = [\"HS256\"]\n"), "HS256"),
         (format!("{whole}algorithms = [\"none\"]\n"), "none"),
-        (format!("{whole}leeway_s = 301\n"), "up to 300"),
+        (format!("{whole}leeway_s = 301\n"), "to 300"),
         (format!("{whole}secret = \"x\"\n"), "secret"),
     ] {
         fs::write(world.path("bad.toml"), format!("[jwt]\n{text}")).unwrap();
