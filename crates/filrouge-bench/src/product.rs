@@ -31,7 +31,7 @@ impl Product {
             true => Some(keep_anchor(dir, &ledger, keyring).await?),
             false => None,
         };
-        Ok(Self::over(ledger, Arc::new(SystemClock), keeper))
+        Ok(Self::over(ledger, Arc::new(SystemClock), keeper, None))
     }
 
     /// Opens the SQLite store in `dir` with a hot store in front, as `filrouge serve` has it.
@@ -55,7 +55,8 @@ impl Product {
             Arc::new(SystemClock),
             options,
         );
-        let product = Self::over(scopes.clone(), Arc::new(SystemClock), Some(keeper));
+        let clock = Arc::new(SystemClock);
+        let product = Self::over(scopes.clone(), clock, Some(keeper), Some(scopes.clone()));
         Ok((product, scopes))
     }
 
@@ -67,10 +68,15 @@ impl Product {
         let clock = ledger.clock();
         let ledger: Arc<dyn Ledger> = Arc::new(ledger);
         let keeper = keep_anchor(dir, &ledger, keyring).await?;
-        Ok(Self::over(ledger, clock, Some(keeper)))
+        Ok(Self::over(ledger, clock, Some(keeper), None))
     }
 
-    fn over(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, keeper: Option<AnchorKeeper>) -> Self {
+    fn over(
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+        keeper: Option<AnchorKeeper>,
+        tiers: Option<Arc<TwoScopes>>,
+    ) -> Self {
         let engine = Engine::new(
             ledger.clone(),
             Arc::new(OsEntropy),
@@ -79,7 +85,7 @@ impl Product {
         );
         let caller = Caller::local(TenantId::default_tenant(), None);
         Self {
-            engine: Arc::new(engine),
+            engine: Arc::new(engine.with_tiers(tiers)),
             ledger,
             caller,
             keeper,

@@ -29,7 +29,7 @@ async fn a_session_in_which_nothing_is_wrong_has_no_findings() {
     assert_eq!(diagnosis.verification.items, 4);
     assert_eq!(diagnosis.turns.finalized, 1);
     let shown: Vec<_> = diagnosis.items.iter().map(|i| i.text.as_str()).collect();
-    assert_eq!(shown, ["?", r#"look {"n": 1.0}"#, "x", "!"]);
+    assert_eq!(shown, ["?", r#"look {"n":1.0}"#, "x", "!"]);
     assert!(diagnosis.unanswered.is_empty() && diagnosis.pending.is_empty());
 }
 
