@@ -33,7 +33,10 @@ pub async fn serve(
         stop.await;
         telling.stop();
     });
-    let wires = vec![routes::wire(app.clone())];
+    let wires = vec![
+        routes::wire(app.clone()),
+        filrouge_openai::wire(HttpLayer::clone(&app)),
+    ];
     let router = mount(&app, wires, "/openapi.json shows all routes");
     let ledger = app.engine().shared_ledger();
     let mut deliveries = webhooks.start(&ledger, app.metrics(), &app.stopping());

@@ -63,6 +63,7 @@ mod migrate;
 mod models;
 mod not_tested;
 mod open_streams;
+mod openai;
 mod openapi;
 #[cfg(feature = "otel")]
 mod otel;

@@ -18,7 +18,7 @@ const ROWS: &[&[&str]] = &[
     &["filrouge-sqlite", "filrouge-postgres", "filrouge-redis"],
     &["filrouge-engine", "filrouge-document"],
     &["filrouge-transcode", "filrouge-sources", "filrouge-http"],
-    &["filrouge-search"],
+    &["filrouge-search", "filrouge-openai"],
     &["filrouge-mcp"],
     &["filrouge-team", "filrouge-server"],
     &["filrouge"],
@@ -44,6 +44,9 @@ const FORBIDDEN: &[(&str, &str)] = &[
     ("filrouge-http", "filrouge-sqlite"),
     ("filrouge-http", "filrouge-postgres"),
     ("filrouge-http", "filrouge-redis"),
+    ("filrouge-openai", "filrouge-sqlite"),
+    ("filrouge-openai", "filrouge-postgres"),
+    ("filrouge-openai", "filrouge-redis"),
     ("filrouge-server", "filrouge-sqlite"),
     ("filrouge-server", "filrouge-postgres"),
     ("filrouge-server", "filrouge-redis"),
@@ -255,6 +258,7 @@ fn libraries_print_nothing_and_read_no_environment() {
         "sources",
         "mcp",
         "http",
+        "openai",
         "server",
     ];
     for name in libraries {

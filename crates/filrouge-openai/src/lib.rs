@@ -1,0 +1,148 @@
+//! A wire for clients of OpenAI's Conversations API: sessions are conversations, and can be read, not written.
+//!
+//! Keys, owners, limits and rates are those of the native routes; only shapes and failures differ.
+
+mod items;
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use filrouge_http::access::may;
+use filrouge_http::answer::json as answer;
+use filrouge_http::extract::{InSession, NoParameters, Query};
+use filrouge_http::problem::{Problem, told};
+use filrouge_http::{HttpLayer, Wire};
+use filrouge_types::{ErrorCode, Failure, RawJson};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::items::{place, shown};
+
+const CONVERSATION: &str = "/openai/v1/conversations/{session_id}";
+const ITEMS: &str = "/openai/v1/conversations/{session_id}/items";
+
+/// The routes over `http`.
+#[must_use]
+pub fn wire(http: HttpLayer) -> Wire {
+    let routes = Router::new()
+        .route(CONVERSATION, get(show))
+        .route(ITEMS, get(list));
+    Wire {
+        routes: routes.with_state(http),
+        failures: Some(("/openai/v1/", failure)),
+        ..Wire::default()
+    }
+}
+
+/// A failure as OpenAI's clients read it.
+fn failure(failure: &Failure) -> Value {
+    let (detail, hint) = told(failure);
+    let message = hint.map_or_else(|| detail.to_owned(), |hint| format!("{detail}; {hint}"));
+    let code = failure.code;
+    let kind = match code.status() {
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    };
+    json!({ "error": { "message": message, "type": kind, "param": null, "code": code.as_str() } })
+}
+
+/// Gives a session as a conversation. OpenAI's metadata are strings: a value of another type is given as its JSON.
+async fn show(
+    State(http): State<HttpLayer>,
+    at: InSession<may::Read>,
+    _: Query<NoParameters>,
+) -> Result<Response, Problem> {
+    let engine = http.engine();
+    let session = engine.sessions.get(&at.caller, &at.session).await?;
+    let metadata: BTreeMap<String, RawJson> =
+        serde_json::from_str(session.metadata.as_str()).unwrap_or_default();
+    let metadata = metadata.iter().map(|(name, json)| (name, text(json)));
+    let conversation = json!({
+        "id": session.session_id,
+        "object": "conversation",
+        "created_at": session.created_at.as_millis().div_euclid(1000),
+        "metadata": metadata.collect::<BTreeMap<_, _>>(),
+    });
+    answer(StatusCode::OK, &conversation)
+}
+
+/// A string, or the JSON of what is none.
+fn text(json: &RawJson) -> String {
+    serde_json::from_str(json.as_str()).unwrap_or_else(|_| json.as_str().to_owned())
+}
+
+#[derive(PartialEq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    Asc,
+    Desc,
+}
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    limit: Option<u64>,
+    after: Option<String>,
+    #[param(inline)]
+    order: Option<Order>,
+}
+
+/// Lists the items of a conversation: 20 unless asked, at most 100, newest first unless asked.
+async fn list(
+    State(http): State<HttpLayer>,
+    at: InSession<may::Read>,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, Problem> {
+    let invalid = |what: &str| Problem::new(ErrorCode::Invalid, what);
+    let limit = query.limit.unwrap_or(20);
+    if !(1..=100).contains(&limit) {
+        return Err(invalid("limit: no whole number from 1 to 100"));
+    }
+    let after = query.after.as_deref().map(place);
+    if after == Some(None) {
+        return Err(invalid("after: no id of an item in a list"));
+    }
+    let after = after.flatten();
+    let (caller, session) = (&at.caller, &at.session);
+    let turns = &http.engine().turns;
+    // The recorded item of `after` may have made others, so that it is read again.
+    let mut rows = limit + 1;
+    let (mut data, more) = if query.order == Some(Order::Asc) {
+        let after = after.unwrap_or_default();
+        let mut from = after.0.saturating_sub(1);
+        loop {
+            let (items, next) = turns.items(caller, session, from, rows as usize).await?;
+            let data = shown(&items, |place| place > after);
+            if !data.is_empty() || next.is_none() {
+                break (data, next.is_some());
+            }
+            from += 1;
+        }
+    } else {
+        let newest = http.engine().sessions.get(caller, session).await?.last_seq;
+        let before = after.unwrap_or((u64::MAX, 0));
+        let top = newest.min(before.0 - u64::from(before.1 == 0));
+        // Seqs are dense: the rows up to `top` begin at a known one. A page that ends earlier for its size is halved.
+        loop {
+            let from = top.saturating_sub(rows);
+            let (items, _) = turns.items(caller, session, from, rows as usize).await?;
+            if rows == 1 || items.last().is_none_or(|item| item.seq >= top) {
+                let mut data = shown(&items, |place| place.0 <= top && place < before);
+                data.reverse();
+                let first = items.first().map_or(0, |item| item.seq);
+                break (data, first > 1 && first == from + 1);
+            }
+            rows /= 2;
+        }
+    };
+    let has_more = more || data.len() as u64 > limit;
+    data.truncate(limit as usize);
+    let [first, last] = [data.first(), data.last()].map(|item| Some(item?["id"].clone()));
+    let list = json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more });
+    answer(StatusCode::OK, &list)
+}

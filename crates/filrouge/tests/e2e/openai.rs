@@ -1,0 +1,255 @@
+//! Sessions in the shapes of OpenAI's Conversations API.
+
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, key};
+use crate::http::{Client, Reply};
+use crate::world::{Server, World};
+
+fn at(path: &str) -> String {
+    format!("/openai/v1/conversations{path}")
+}
+
+fn get(client: &Client, path: &str) -> Reply {
+    client.bare("GET", &at(path), "")
+}
+
+/// A failure as OpenAI's clients read it.
+#[track_caller]
+fn fails(reply: &Reply, status: u16, code: &str) -> String {
+    let body = reply.is(status);
+    assert_eq!(reply.header("content-type"), Some("application/json"));
+    let error = body["error"].as_object().unwrap();
+    let names: Vec<&str> = error.keys().map(String::as_str).collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(
+        (
+            &body["error"]["code"],
+            &body["error"]["type"],
+            &body["error"]["param"]
+        ),
+        (&json!(code), &json!("invalid_request_error"), &Value::Null)
+    );
+    error["message"].as_str().unwrap().to_owned()
+}
+
+fn said(text: &str) -> Value {
+    json!({ "type": "output_text", "text": text, "annotations": [] })
+}
+
+/// A turn with all shapes; the third of its items makes four of OpenAI's.
+fn recorded(server: &Server) -> Value {
+    let client = server.client();
+    let session =
+        json!({ "session_id": "s", "metadata": { "a": "b", "n": 1.0, "o": { "x": [] } } });
+    client.post("", &session).wrote(201);
+    let body = json!({ "request_id": "r", "question_neutral": "Which way?", "answer_neutral": "Left.", "items": [
+        { "role": "assistant", "channel": "thought", "parts": [{ "type": "text", "text": "Hm." }] },
+        { "role": "assistant", "channel": "tool_call", "parts": [
+            { "type": "text", "text": "I look" },
+            { "type": "text", "text": "around." },
+            { "type": "tool_call", "call_id": "1", "name": "look", "args": { "where": "left" } },
+            { "type": "tool_call", "call_id": "2", "name": "look", "args": { "where": "right" } },
+            { "type": "text", "text": "So." }] },
+        { "role": "tool", "channel": "tool_result", "parts": [
+            { "type": "tool_result", "call_id": "1", "ok": true, "content": "a wall" }] },
+        { "role": "tool", "channel": "tool_result", "parts": [
+            { "type": "tool_result", "call_id": "2", "ok": false, "error": "too dark" }] },
+        { "role": "system", "channel": "system_note", "parts": [{ "type": "text", "text": "Noted." }] }] });
+    client.post("/s/turns", &body).wrote(201)
+}
+
+/// All items in pages of `limit`.
+#[track_caller]
+fn paged(client: &Client, order: &str, limit: usize) -> Vec<Value> {
+    let (mut all, mut after) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/s/items?order={order}&limit={limit}{after}");
+        let page = get(client, &path).is(200);
+        let data = page["data"].as_array().unwrap();
+        assert_eq!(page["object"], "list");
+        assert_eq!(page["first_id"], data.first().unwrap()["id"]);
+        assert_eq!(page["last_id"], data.last().unwrap()["id"]);
+        all.extend_from_slice(data);
+        if page["has_more"] == false {
+            return all;
+        }
+        assert_eq!(data.len(), limit);
+        after = format!("&after={}", page["last_id"].as_str().unwrap());
+    }
+}
+
+#[test]
+fn shapes_and_pages() {
+    let world = World::new();
+    let server = world.serve();
+    recorded(&server);
+    let client = server.client();
+    let conversation = get(&client, "/s").is(200);
+    assert!(conversation["created_at"].as_i64().unwrap() > 1_700_000_000);
+    assert_eq!(
+        (&conversation["id"], &conversation["object"]),
+        (&json!("s"), &json!("conversation"))
+    );
+    assert_eq!(
+        conversation["metadata"],
+        json!({ "a": "b", "n": "1.0", "o": r#"{"x":[]}"# })
+    );
+
+    let call = |id: &str, call: &str, side: &str| {
+        json!({ "type": "function_call", "id": id, "call_id": call, "name": "look", "status": "completed",
+            "arguments": format!(r#"{{"where":"{side}"}}"#) })
+    };
+    let output = |id: &str, call: &str, status: &str, text: &str| json!({ "type": "function_call_output", "id": id, "call_id": call, "status": status, "output": text });
+    let message = |id: &str, role: &str, content: Value| json!({ "type": "message", "id": id, "role": role, "status": "completed", "content": content });
+    let heard = |text: &str| json!([{ "type": "input_text", "text": text }]);
+    let mut all = vec![
+        message("item_1", "user", heard("Which way?")),
+        json!({ "type": "reasoning", "id": "item_2", "summary": [{ "type": "summary_text", "text": "Hm." }] }),
+        message(
+            "item_3",
+            "assistant",
+            json!([said("I look"), said("around.")]),
+        ),
+        call("item_3_1", "1", "left"),
+        call("item_3_2", "2", "right"),
+        message("item_3_3", "assistant", json!([said("So.")])),
+        output("item_4", "1", "completed", "a wall"),
+        output("item_5", "2", "incomplete", "too dark"),
+        message("item_6", "system", heard("Noted.")),
+        message("item_7", "assistant", json!([said("Left.")])),
+    ];
+    for limit in [1, 2, 3, 4, 10, 100] {
+        assert_eq!(paged(&client, "asc", limit), all, "{limit}");
+    }
+    all.reverse();
+    for limit in [1, 2, 3, 4, 10, 100] {
+        assert_eq!(paged(&client, "desc", limit), all, "{limit}");
+    }
+    let newest = get(&client, "/s/items").is(200);
+    assert_eq!(newest["data"], json!(all));
+    for beyond in ["order=asc&after=item_99", "order=desc&after=item_1"] {
+        let page = get(&client, &format!("/s/items?{beyond}")).is(200);
+        let empty = json!({ "object": "list", "data": [], "first_id": null, "last_id": null, "has_more": false });
+        assert_eq!(page, empty, "{beyond}");
+    }
+    server.stop();
+}
+
+/// Pages that are cut for their size, in both directions.
+#[test]
+fn items_of_many_bytes_are_paged_to_the_end() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let long = "x".repeat(900_000);
+    for turn in 0..12 {
+        let body = json!({ "request_id": turn.to_string(), "question_neutral": long, "answer_neutral": "!" });
+        client.post("/s/turns", &body).wrote(201);
+    }
+    for order in ["asc", "desc"] {
+        let (mut ids, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = get(&client, &format!("/s/items?order={order}&limit=100{after}")).is(200);
+            let data = page["data"].as_array().unwrap();
+            ids.extend(
+                data.iter()
+                    .map(|item| item["id"].as_str().unwrap().to_owned()),
+            );
+            if page["has_more"] == false {
+                break;
+            }
+            after = format!("&after={}", page["last_id"].as_str().unwrap());
+        }
+        if order == "desc" {
+            ids.reverse();
+        }
+        let all: Vec<String> = (1..=24).map(|seq| format!("item_{seq}")).collect();
+        assert_eq!(ids, all, "{order}");
+    }
+    server.stop();
+}
+
+#[test]
+fn redacted_items_show_no_word() {
+    let world = World::new();
+    let server = world.serve();
+    let turn = recorded(&server);
+    let client = server.client();
+    let path = format!("/s/turns/{}/redact", turn["turn_id"].as_str().unwrap());
+    client
+        .post(&path, &json!({ "reason": "asked to" }))
+        .wrote(200);
+    let reply = get(&client, "/s/items?order=asc");
+    let data = reply.is(200)["data"].as_array().unwrap().clone();
+    assert_eq!(data.len(), 8);
+    for item in &data[..7] {
+        assert_eq!(
+            (&item["type"], &item["content"]),
+            (&json!("message"), &json!([]))
+        );
+    }
+    assert_eq!(data[7]["role"], "system");
+    for word in [
+        "Which way",
+        "Hm.",
+        "I look",
+        "left",
+        "a wall",
+        "too dark",
+        "Noted",
+        "Left",
+    ] {
+        assert!(!reply.text.contains(word), "{word}: {}", reply.text);
+    }
+    server.stop();
+}
+
+#[test]
+fn what_is_somebody_elses_is_absent() {
+    let world = World::new();
+    let admin = key(&world, &["--role", "admin"]);
+    let server = world.serve();
+    let admin = Caller::bearing(&server, &admin);
+    let body = json!({ "request_id": "r", "question_neutral": "?" });
+    admin.of("ada").post("/private/turns", &body).wrote(201);
+    for route in ["", "/items", "/items?order=asc", "/items?after=item_1"] {
+        let ask =
+            |caller: &Caller, id: &str| caller.send("GET", &at(&format!("/{id}{route}")), None);
+        ask(&admin.of("ada"), "private").is(200);
+        let foreign = fails(&ask(&admin.of("bob"), "private"), 404, "session_not_found");
+        let absent = fails(&ask(&admin.of("bob"), "missing"), 404, "session_not_found");
+        assert_eq!(foreign.replace("private", "missing"), absent);
+        fails(
+            &ask(&Caller::nobody(&server), "private"),
+            401,
+            "unauthenticated",
+        );
+    }
+    server.stop();
+}
+
+#[test]
+fn what_is_not_known_is_refused() {
+    let world = World::new();
+    let server = world.serve();
+    recorded(&server);
+    let client = server.client();
+    for path in [
+        "/s?include=x",
+        "/s/items?cursor=1",
+        "/s/items?limit=0",
+        "/s/items?limit=101",
+        "/s/items?order=up",
+        "/s/items?after=item_0",
+        "/s/items?after=item_01",
+        "/s/items?after=msg_1",
+        "/s/items?after=item_3_0",
+    ] {
+        fails(&get(&client, path), 422, "invalid");
+    }
+    fails(&get(&client, "/s/other"), 404, "route_not_found");
+    let reply = client.bare("DELETE", &at("/s"), "");
+    fails(&reply, 405, "method_not_allowed");
+    server.stop();
+}
