@@ -41,7 +41,10 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
             Standing::Made | Standing::Holds => Some(AnchorKeeper::start(anchor, ledger.clone())?),
         },
     };
-    let ledger = spooling(config, ledger, &clock)?;
+    let spool = spooling(config, &ledger, &clock)?;
+    let ledger = spool
+        .clone()
+        .map_or(ledger, |spool| spool as Arc<dyn Ledger>);
     let settings = Settings {
         runtime_context_allow: ["tool", "caller", "route", "messages"]
             .map(str::to_owned)
@@ -52,7 +55,8 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
         },
         ..Settings::default()
     };
-    let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings);
+    let engine =
+        Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings).with_spool(spool);
     Ok(Opened {
         engine: Arc::new(engine),
         ledger,
@@ -64,22 +68,19 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
 /// A database elsewhere may be out of reach: what is written of the calls that this instance has goes on into files.
 fn spooling(
     config: &Config,
-    ledger: Arc<dyn Ledger>,
+    ledger: &Arc<dyn Ledger>,
     clock: &Arc<dyn Clock>,
-) -> anyhow::Result<Arc<dyn Ledger>> {
+) -> anyhow::Result<Option<Arc<Spooling>>> {
     if !matches!(config.store, Store::Postgres(_)) {
-        return Ok(ledger);
+        return Ok(None);
     }
     let keyring = Arc::new(keyfile::load(&config.keyring)?);
     let options = SpoolOptions::new(config.state_dir.join("spool"));
     let entropy = Arc::new(OsEntropy);
-    Ok(Spooling::open(
-        ledger,
-        keyring,
-        entropy,
-        clock.clone(),
-        options,
-    )?)
+    let (ledger, clock) = (ledger.clone(), clock.clone());
+    Ok(Some(Spooling::open(
+        ledger, keyring, entropy, clock, options,
+    )?))
 }
 
 type Ready = (Arc<dyn Ledger>, Arc<dyn Clock>, Option<Anchor>);
