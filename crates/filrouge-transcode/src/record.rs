@@ -261,8 +261,7 @@ impl Recorder {
 /// ```
 /// use std::{fmt::Display, future::pending, sync::Arc};
 ///
-/// use filrouge_engine::Engine;
-/// use filrouge_store::command::Viewer;
+/// use filrouge_engine::{Caller, Engine};
 /// use filrouge_transcode::{RecordStream, StreamFormat, record};
 /// use filrouge_types::{Failure, SessionId, TenantId, Turn, TurnId};
 /// use futures_core::Stream;
