@@ -18,6 +18,7 @@ mod principal;
 mod session_token;
 
 pub use authority::{AccessSettings, Authority};
+pub(crate) use bearer::SESSION_TOKEN;
 pub use filrouge_engine::caller::{Needs, Permission, may};
 pub use jwt::{JwksSource, JwtAlgorithm, JwtError, JwtSettings};
 pub use principal::Principal;

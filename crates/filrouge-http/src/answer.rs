@@ -1,7 +1,7 @@
 //! Successful answers: JSON, and for writes how durable they are (P1).
 
 use axum::body::Body;
-use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use filrouge_engine::Written;
 use filrouge_store::Durability;
 use filrouge_types::ErrorCode;
@@ -13,11 +13,11 @@ use crate::problem::Problem;
 /// What a write has survived.
 pub const DURABILITY: HeaderName = HeaderName::from_static("filrouge-durability");
 /// How many credentials were masked in what was written (DESIGN §8).
-const MASKED: HeaderName = HeaderName::from_static("filrouge-masked");
+pub(crate) const MASKED: HeaderName = HeaderName::from_static("filrouge-masked");
 /// Where an answer comes from that the ledger could not confirm: `hot` (DESIGN §7).
-const SOURCE: HeaderName = HeaderName::from_static("filrouge-source");
+pub(crate) const SOURCE: HeaderName = HeaderName::from_static("filrouge-source");
 /// The session's newest seq as such an answer knows it.
-const AS_OF_SEQ: HeaderName = HeaderName::from_static("filrouge-as-of-seq");
+pub(crate) const AS_OF_SEQ: HeaderName = HeaderName::from_static("filrouge-as-of-seq");
 
 /// What a list answers.
 #[derive(Serialize)]
@@ -28,14 +28,17 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
-/// An answer.
+/// What a route answers.
+pub type Answer = Result<Response<Body>, Problem>;
+
+/// 200 with a value.
 ///
 /// # Errors
 /// `internal` for what cannot be written.
-pub fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Response<Body>, Problem> {
+pub fn json<T: Serialize>(value: &T) -> Answer {
     let text =
         serde_json::to_vec(value).map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
-    Ok(json_text(status, text))
+    Ok(json_text(text))
 }
 
 /// No answer: somebody else is at work, and the caller wants none then.
@@ -45,14 +48,11 @@ pub fn no_content() -> Response<Body> {
     response
 }
 
-/// An answer that is JSON already.
-pub fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
+/// 200 with JSON that is written already.
+pub fn json_text(text: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
     response
 }
 
@@ -61,15 +61,11 @@ pub fn json_text(status: StatusCode, text: Vec<u8>) -> Response<Body> {
 ///
 /// # Errors
 /// `internal` for what cannot be written.
-pub fn written<T: Serialize>(
-    status: StatusCode,
-    written: &Written<T>,
-) -> Result<Response<Body>, Problem> {
-    let status = match written.durability {
-        Durability::Spooled => StatusCode::ACCEPTED,
-        _ => status,
-    };
-    let mut response = json(status, &written.value)?;
+pub fn written<T: Serialize>(written: &Written<T>) -> Answer {
+    let mut response = json(&written.value)?;
+    if written.durability == Durability::Spooled {
+        *response.status_mut() = StatusCode::ACCEPTED;
+    }
     let headers = response.headers_mut();
     let durability = written.durability.as_str();
     headers.insert(DURABILITY, HeaderValue::from_static(durability));
@@ -79,20 +75,48 @@ pub fn written<T: Serialize>(
     Ok(response)
 }
 
+/// As [`written`], and 201 when something is new.
+///
+/// # Errors
+/// `internal` for what cannot be written.
+pub fn created<T: Serialize>(new: bool, value: &Written<T>) -> Answer {
+    let mut response = written(value)?;
+    if new && response.status() == StatusCode::OK {
+        *response.status_mut() = StatusCode::CREATED;
+    }
+    Ok(response)
+}
+
+/// Rows as a file of this name and media type, never kept and never taken for anything else.
+pub fn attachment(media_type: &'static str, name: &'static str, body: Body) -> Answer {
+    Response::builder()
+        .header(header::CONTENT_TYPE, media_type)
+        .header(
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        )
+        .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
+        .header(header::CACHE_CONTROL, "no-store")
+        .body(body)
+        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
+}
+
+/// The media types that `Accept` names, in lower case, in its order.
+pub fn accepted(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    let accepts = headers.get_all(header::ACCEPT).iter();
+    let ranges = accepts
+        .filter_map(|v| v.to_str().ok())
+        .flat_map(|v| v.split(','));
+    ranges.map(|range| {
+        let essence = range.split(';').next().unwrap_or("").trim();
+        essence.to_ascii_lowercase()
+    })
+}
+
 /// Says that an answer is the hot store's alone, and which state of the session it tells.
 pub fn as_of(mut response: Response<Body>, seq: u64) -> Response<Body> {
     let headers = response.headers_mut();
     headers.insert(SOURCE, HeaderValue::from_static("hot"));
     headers.insert(AS_OF_SEQ, HeaderValue::from(seq));
     response
-}
-
-/// The status of a write that changed something, or repeats an answer.
-#[must_use]
-pub const fn created(new: bool) -> StatusCode {
-    if new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    }
 }

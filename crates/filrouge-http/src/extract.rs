@@ -1,7 +1,6 @@
 //! Bodies, queries and path ids: what cannot be read is 400, what is read and not acceptable 422.
 
 mod body;
-mod pairs;
 mod query;
 mod scope;
 mod words;

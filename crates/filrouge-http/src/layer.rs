@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
 use crate::access::Authority;
@@ -77,12 +78,13 @@ impl HttpLayer {
         self.0.stopping.send_replace(true);
     }
 
-    /// All metrics as OpenMetrics text.
+    /// All metrics as OpenMetrics text, `more` after those of the layer.
     ///
     /// # Errors
     /// When a metric cannot be written.
-    pub fn scrape(&self) -> Result<String, std::fmt::Error> {
+    pub fn scrape(&self, more: &Registry) -> Result<String, std::fmt::Error> {
         let held = self.limits().body_bytes_in_flight();
-        self.metrics().encode(held, self.authority().refused())
+        self.metrics()
+            .encode(held, self.authority().refused(), more)
     }
 }

@@ -1,10 +1,11 @@
-//! The HTTP layer: what all HTTP wires share. Authentication, rate and body limits, parsing of query and body, error
-//! responses, request ids, metrics of requests, and connections.
+//! The HTTP layer: what all HTTP wires share. Authentication, rate and body limits, parsing of query and body, CORS,
+//! error responses, request ids, metrics of requests, and connections.
 //!
 //! A wire is routes over [`HttpLayer`]; [`mount`] puts all of this around them.
 
 pub mod access;
 pub mod answer;
+mod cors;
 pub mod extract;
 mod layer;
 pub mod limits;
@@ -18,6 +19,7 @@ mod telemetry;
 mod transport;
 mod wire;
 
+pub use cors::{AllowedOrigin, NoOrigin};
 pub use layer::HttpLayer;
 pub use metrics::Metrics;
 pub use transport::{ListenError, bind, serve};

@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 /// Seconds up to which requests are counted together.
 const BUCKETS: [f64; 13] = [
@@ -68,27 +68,62 @@ fn histogram() -> Histogram {
     Histogram::new(BUCKETS)
 }
 
+/// A metric at nought, with its name in the registry.
+fn put<M: Metric + Default + Clone>(r: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    r.register(name, help, metric.clone());
+    metric
+}
+
 impl Default for Metrics {
     fn default() -> Self {
-        let metrics = Self {
-            registry: Mutex::new(Registry::with_prefix("filrouge")),
-            requests: Family::default(),
-            durations: Family::new_with_constructor(histogram),
-            in_flight: Gauge::default(),
-            panics: Counter::default(),
-            bodies_refused: Family::default(),
-            body_bytes: Gauge::default(),
-            rate_limited: Family::default(),
-            connections: Gauge::default(),
-            connections_refused: Family::default(),
-            connections_dropped: Family::default(),
-            tail_readers: Gauge::default(),
-            tail_drops: Family::default(),
-            unauthenticated: Counter::default(),
-        };
-        metrics.register_requests();
-        metrics.register_connections();
-        metrics
+        let mut registry = Registry::with_prefix("filrouge");
+        let r = &mut registry;
+        let durations = Family::new_with_constructor(histogram as fn() -> Histogram);
+        let help = "Time from a request's head to the beginning of its answer";
+        let name = "http_request_duration";
+        r.register_with_unit(name, help, Unit::Seconds, durations.clone());
+        let body_bytes = Gauge::default();
+        let help = "Request bodies that are held now";
+        r.register_with_unit("http_bodies", help, Unit::Bytes, body_bytes.clone());
+        let slow =
+            "Connections that were given up because the peer was too slow, by what it was slow in";
+        Self {
+            requests: put(r, "http_requests", "Requests that were answered"),
+            durations,
+            in_flight: put(
+                r,
+                "http_requests_in_flight",
+                "Requests whose answer has not begun",
+            ),
+            panics: put(
+                r,
+                "http_panics",
+                "Requests that ended by a fault of the program",
+            ),
+            bodies_refused: put(
+                r,
+                "http_bodies_refused",
+                "Request bodies that were refused, by reason",
+            ),
+            body_bytes,
+            rate_limited: put(
+                r,
+                "rate_limited",
+                "Requests over a rate, by whose rate it was",
+            ),
+            connections: put(r, "connections", "Connections that are open"),
+            connections_refused: put(
+                r,
+                "connections_refused",
+                "Connections that were refused, by reason",
+            ),
+            connections_dropped: put(r, "connections_dropped", slow),
+            tail_readers: put(r, "tail_readers", "Streams that are open"),
+            tail_drops: put(r, "tail_drops", "Streams that the server ended, by reason"),
+            unauthenticated: put(r, "unauthenticated", "Requests without valid credentials"),
+            registry: Mutex::new(registry),
+        }
     }
 }
 
@@ -101,54 +136,6 @@ impl Metrics {
     /// ending `_total`. Labels must come from the program, never from callers.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry());
-    }
-
-    fn register_requests(&self) {
-        let mut r = self.registry();
-        let answered = "Requests that were answered";
-        r.register("http_requests", answered, self.requests.clone());
-        let durations = "Time from a request's head to the beginning of its answer";
-        r.register_with_unit(
-            "http_request_duration",
-            durations,
-            Unit::Seconds,
-            self.durations.clone(),
-        );
-        let in_flight = "Requests whose answer has not begun";
-        r.register("http_requests_in_flight", in_flight, self.in_flight.clone());
-        let panics = "Requests that ended by a fault of the program";
-        r.register("http_panics", panics, self.panics.clone());
-        let refused = "Request bodies that were refused, by reason";
-        r.register("http_bodies_refused", refused, self.bodies_refused.clone());
-        let held = "Request bodies that are held now";
-        r.register_with_unit("http_bodies", held, Unit::Bytes, self.body_bytes.clone());
-        let limited = "Requests over a rate, by whose rate it was";
-        r.register("rate_limited", limited, self.rate_limited.clone());
-        let refused = "Requests without valid credentials";
-        r.register("unauthenticated", refused, self.unauthenticated.clone());
-    }
-
-    fn register_connections(&self) {
-        let mut r = self.registry();
-        let open = "Connections that are open";
-        r.register("connections", open, self.connections.clone());
-        let refused = "Connections that were refused, by reason";
-        r.register(
-            "connections_refused",
-            refused,
-            self.connections_refused.clone(),
-        );
-        let dropped =
-            "Connections that were given up because the peer was too slow, by what it was slow in";
-        r.register(
-            "connections_dropped",
-            dropped,
-            self.connections_dropped.clone(),
-        );
-        let readers = "Streams that are open";
-        r.register("tail_readers", readers, self.tail_readers.clone());
-        let drops = "Streams that the server ended, by reason";
-        r.register("tail_drops", drops, self.tail_drops.clone());
     }
 
     /// Counts a request until the answer begins.
@@ -181,8 +168,7 @@ impl Metrics {
     }
 
     pub(crate) fn body_refused(&self, reason: &'static str) {
-        let labels = ReasonLabels { reason };
-        self.bodies_refused.get_or_create(&labels).inc();
+        count(&self.bodies_refused, reason);
     }
 
     pub(crate) fn rate_limited(&self, subject: &'static str) {
@@ -191,34 +177,42 @@ impl Metrics {
     }
 
     pub(crate) fn connection_refused(&self, reason: &'static str) {
-        let labels = ReasonLabels { reason };
-        self.connections_refused.get_or_create(&labels).inc();
+        count(&self.connections_refused, reason);
     }
 
     pub(crate) fn connection_dropped(&self, reason: &'static str) {
-        let labels = ReasonLabels { reason };
-        self.connections_dropped.get_or_create(&labels).inc();
+        count(&self.connections_dropped, reason);
     }
 
     /// A stream was ended by the server, for one of a fixed set of reasons.
     pub fn tail_dropped(&self, reason: &'static str) {
-        let labels = ReasonLabels { reason };
-        self.tail_drops.get_or_create(&labels).inc();
+        count(&self.tail_drops, reason);
     }
 
-    /// The text of a scrape: so many bytes of bodies are held, and so many requests had no valid credentials.
+    /// The text of a scrape, `more` metrics after these: so many bytes of bodies are held, and so many requests had no
+    /// valid credentials.
     ///
     /// # Errors
     /// When a metric cannot be written.
-    pub fn encode(&self, body_bytes: usize, refused: u64) -> Result<String, fmt::Error> {
+    pub fn encode(
+        &self,
+        body_bytes: usize,
+        refused: u64,
+        more: &Registry,
+    ) -> Result<String, fmt::Error> {
         let held = i64::try_from(body_bytes).unwrap_or(i64::MAX);
         self.body_bytes.set(held);
         let unauthenticated = self.unauthenticated.inner();
         unauthenticated.store(refused, Ordering::Relaxed);
         let mut out = String::new();
-        text::encode(&mut out, &self.registry())?;
+        text::encode_registry(&mut out, &self.registry())?;
+        text::encode(&mut out, more)?;
         Ok(out)
     }
+}
+
+fn count(family: &Family<ReasonLabels, Counter>, reason: &'static str) {
+    family.get_or_create(&ReasonLabels { reason }).inc();
 }
 
 /// A request that is under way.
@@ -254,7 +248,7 @@ mod tests {
         metrics.answered("GET", "/a/{b}", 204, Duration::from_millis(3));
         metrics.tail_dropped("slow");
         let under_way = metrics.enter();
-        let text = metrics.encode(5, 2).unwrap();
+        let text = metrics.encode(5, 2, &Registry::default()).unwrap();
         drop(under_way);
         for line in [
             r#"filrouge_http_requests_total{method="GET",route="/a/{b}",status="2xx"} 1"#,

@@ -7,25 +7,58 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use filrouge_types::{Clock, ErrorCode, Failure, Lease, SystemClock, Timestamp};
 use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
-#[derive(Serialize)]
-struct ProblemBody<'a> {
+/// What went wrong (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody<'a> {
+    /// `urn:filrouge:error:` and the code.
+    #[schema(format = "uri")]
     r#type: String,
+    /// What the code means.
     title: &'static str,
+    /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
+    /// What programs tell failures apart by.
+    #[schema(schema_with = codes)]
     code: &'static str,
+    /// What happened.
     detail: &'a str,
+    /// What the caller can do.
+    #[schema(required)]
     hint: Option<&'a str>,
+    /// The newest seq, for seq_conflict.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     actual_seq: Option<u64>,
+    /// Where stored data is wrong, for integrity_error.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     session_id: Option<&'a str>,
+    /// The first bad seq, for integrity_error.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     seq: Option<u64>,
+    /// Who holds the session, for lease_timeout and lease_held.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     holder: Option<&'a str>,
+    /// Until when, for lease_timeout and lease_held.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Timestamp)]
     expires_at: Option<Timestamp>,
+}
+
+fn codes() -> Object {
+    let words = ErrorCode::ALL.iter().map(|code| code.as_str());
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("What programs tell failures apart by."))
+        .enum_values(Some(words))
+        .build()
 }
 
 /// A failure on its way to the caller, and in how many seconds it may come back, if more is known than that it may.

@@ -2,11 +2,8 @@
 //!
 //! It has nothing to do with the `request_id` of a turn.
 
-use std::hash::{BuildHasher, RandomState};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use uuid::Uuid;
 
 /// The header that names the request in the answer.
 pub(crate) const FILROUGE_REQUEST_ID: HeaderName = HeaderName::from_static("filrouge-request-id");
@@ -31,15 +28,7 @@ impl HttpRequestId {
 
     /// A new one: 32 hexadecimal digits.
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        static SECRETS: OnceLock<[RandomState; 2]> = OnceLock::new();
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let halves = SECRETS
-            .get_or_init(|| [RandomState::new(), RandomState::new()])
-            .each_ref()
-            .map(|secret| secret.hash_one(number));
-        let text = format!("{:016x}{:016x}", halves[0], halves[1]);
-        let value = HeaderValue::from_str(&text);
+        let value = HeaderValue::try_from(Uuid::now_v7().simple().to_string());
         Self(value.unwrap_or(const { HeaderValue::from_static("none") }))
     }
 

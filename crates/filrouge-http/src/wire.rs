@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::layer::HttpLayer;
 use crate::problem::{Failed, Problem, written};
-use crate::{access, observe};
+use crate::{access, cors, observe};
 
 /// What one protocol brings.
 #[derive(Clone, Default)]
@@ -75,9 +75,13 @@ pub fn mount(http: &HttpLayer, wires: Vec<Wire>, elsewhere: &'static str) -> Rou
         .layer(from_fn_with_state(mounted.clone(), access::authenticate))
         .layer(from_fn_with_state(mounted.clone(), observe::request));
     // Outside of the router, which names the methods of a route in `Allow`.
-    Router::new()
+    let router = Router::new()
         .fallback_service(router)
-        .layer(from_fn_with_state(mounted, failures))
+        .layer(from_fn_with_state(mounted, failures));
+    match http.authority().origins() {
+        [] => router,
+        origins => router.layer(cors::layer(origins)),
+    }
 }
 
 /// Writes failures as the wire of the path does, and names the methods of a route that was asked by another one.

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -47,7 +46,7 @@ impl Default for HttpSettings {
     }
 }
 
-/// A tower service for one path. Clones are the same service.
+/// Answers the requests to one path. Clones are the same service.
 #[derive(Clone)]
 pub struct HttpService {
     service: StreamableHttpService<McpServer, NeverSessionManager>,
@@ -201,44 +200,4 @@ fn origins(host: &str) -> [String; 2] {
     };
     let port = if any_port { ":*" } else { "" };
     ["http", "https"].map(|scheme| format!("{scheme}://{host}{port}"))
-}
-
-impl<B> tower_service::Service<Request<B>> for HttpService
-where
-    B: Body + Send + 'static,
-    B::Error: fmt::Display,
-    B::Data: Send,
-{
-    type Response = Response<BoxBody<Bytes, Infallible>>;
-    type Error = Infallible;
-    type Future =
-        std::pin::Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let service = self.clone();
-        Box::pin(async move { Ok(service.handle(request).await) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn origins_of_hosts() {
-        assert_eq!(
-            origins("example.org"),
-            ["http://example.org:*", "https://example.org:*"]
-        );
-        assert_eq!(
-            origins("example.org:8080"),
-            ["http://example.org:8080", "https://example.org:8080"]
-        );
-        assert_eq!(origins("::1"), ["http://[::1]:*", "https://[::1]:*"]);
-        assert_eq!(origins("[::2]:7"), ["http://[::2]:7", "https://[::2]:7"]);
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use filrouge_sources::Role;
 use rmcp::model::{JsonObject, Tool as Described, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -155,43 +154,12 @@ fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> {
     }
 }
 
-/// Who said it.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Speaker {
-    User,
-    Assistant,
-    System,
-}
-
-impl From<Speaker> for Role {
-    fn from(speaker: Speaker) -> Self {
-        match speaker {
-            Speaker::User => Self::User,
-            Speaker::Assistant => Self::Assistant,
-            Speaker::System => Self::System,
-        }
-    }
-}
-
 /// The program a history is of.
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Program {
     Opencode,
     ClaudeCode,
     Codex,
     Ledger,
-}
-
-impl Program {
-    fn name(self) -> String {
-        let name = match self {
-            Self::Opencode => "opencode",
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::Ledger => "ledger",
-        };
-        name.to_owned()
-    }
 }

@@ -1,14 +1,15 @@
 //! Moments in parameters: epoch milliseconds, ISO 8601, or how long ago (DESIGN §12, MCP).
 
 use std::borrow::Cow;
-use std::fmt;
 
 use filrouge_types::{Moment, Timestamp};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::Deserialize;
+use serde_json::Value;
 
 /// A moment, or a whole day in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
 pub(crate) struct When(Moment);
 
 impl When {
@@ -27,40 +28,35 @@ impl When {
     }
 }
 
-impl<'de> Deserialize<'de> for When {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Given;
-        impl Visitor<'_> for Given {
-            type Value = When;
+/// A whole number, however it is written.
+pub(crate) fn whole(given: &Value) -> Option<i64> {
+    given.as_i64().or_else(|| {
+        // Beyond this a float is no whole number any more.
+        let float = given
+            .as_f64()
+            .filter(|f| f.fract() == 0.0 && f.abs() <= 9e15);
+        #[expect(clippy::cast_possible_truncation, reason = "looked at above")]
+        float.map(|float| float as i64)
+    })
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("epoch milliseconds, an ISO 8601 date or time, or how long ago")
-            }
+impl TryFrom<Value> for When {
+    type Error = String;
 
-            fn visit_i64<E: de::Error>(self, given: i64) -> Result<When, E> {
-                Moment::from_millis(given).map(When).map_err(E::custom)
+    fn try_from(given: Value) -> Result<Self, String> {
+        let moment = match &given {
+            Value::String(text) => text.parse::<Moment>(),
+            Value::Number(number) => {
+                let no_whole =
+                    || format!("{number} is no whole number in range; {}", Moment::FORMS);
+                Moment::from_millis(whole(&given).ok_or_else(no_whole)?)
             }
-
-            fn visit_u64<E: de::Error>(self, given: u64) -> Result<When, E> {
-                let too_large = |_| E::custom(format!("too large; {}", Moment::FORMS));
-                self.visit_i64(i64::try_from(given).map_err(too_large)?)
+            _ => {
+                let known = "epoch milliseconds, an ISO 8601 date or time, or how long ago";
+                return Err(format!("{given} is none of {known}"));
             }
-
-            fn visit_f64<E: de::Error>(self, given: f64) -> Result<When, E> {
-                // Beyond this a float is no whole millisecond any more.
-                if given.fract() != 0.0 || given.abs() > 9e15 {
-                    return Err(E::custom(format!("not a whole number; {}", Moment::FORMS)));
-                }
-                #[allow(clippy::cast_possible_truncation, reason = "looked at above")]
-                let whole = given as i64;
-                self.visit_i64(whole)
-            }
-
-            fn visit_str<E: de::Error>(self, given: &str) -> Result<When, E> {
-                given.parse().map(When).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(Given)
+        };
+        moment.map(Self).map_err(|e| e.to_string())
     }
 }
 

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use filrouge_http::access::may;
@@ -68,7 +67,7 @@ async fn show(
         "created_at": session.created_at.as_millis().div_euclid(1000),
         "metadata": metadata.collect::<BTreeMap<_, _>>(),
     });
-    answer(StatusCode::OK, &conversation)
+    answer(&conversation)
 }
 
 /// A string, or the JSON of what is none.
@@ -144,5 +143,5 @@ async fn list(
     data.truncate(limit as usize);
     let [first, last] = [data.first(), data.last()].map(|item| Some(item?["id"].clone()));
     let list = json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more });
-    answer(StatusCode::OK, &list)
+    answer(&list)
 }

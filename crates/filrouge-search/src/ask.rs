@@ -2,12 +2,14 @@
 
 use filrouge_sources::Role;
 use filrouge_types::{Clock, SystemClock, Timestamp};
+use serde::Deserialize;
 
 use crate::condition::{Condition, Speaker, What};
 use crate::dates::{Here, Zone};
 
 /// By what is looked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Everything that holds all words: complete.
     #[default]
@@ -19,7 +21,8 @@ pub enum Mode {
 }
 
 /// What comes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Order {
     /// What was most likely meant.
     #[default]

@@ -11,10 +11,8 @@ use filrouge_http::access::Authority;
 use filrouge_http::limits::LimitSettings;
 
 use crate::mcp::{McpSettings, Mounted};
-use crate::metrics::StoreMetrics;
 use crate::recordings::Recordings;
 use crate::search::SearchSettings;
-use crate::statuses::Statuses;
 
 /// What the routes work with: the HTTP layer, and what only the native routes need.
 #[derive(Clone)]
@@ -23,11 +21,9 @@ pub struct App(Arc<Parts>);
 struct Parts {
     http: HttpLayer,
     anchor: Option<AnchorKeeper>,
-    gauges: StoreMetrics,
     recordings: Recordings,
     mcp: Mounted,
     search: SearchSettings,
-    statuses: Statuses,
 }
 
 impl Deref for App {
@@ -59,18 +55,11 @@ impl App {
         let http = HttpLayer::new(engine, authority, limits);
         Self(Arc::new(Parts {
             anchor,
-            gauges: StoreMetrics::registered(http.metrics()),
             recordings: Recordings::new(http.metrics()),
             mcp: Mounted::new(mcp),
             search,
-            statuses: Statuses::default(),
             http,
         }))
-    }
-
-    /// What is reported of the store.
-    pub(crate) fn gauges(&self) -> &StoreMetrics {
-        &self.0.gauges
     }
 
     /// The provider streams that are being recorded.
@@ -92,11 +81,6 @@ impl App {
     pub(crate) fn search_failure(&self) -> Option<String> {
         let failure = self.0.search.feed.as_ref()?.failure()?;
         Some(failure.detail)
-    }
-
-    /// What was said lately of how tenants do.
-    pub(crate) fn statuses(&self) -> &Statuses {
-        &self.0.statuses
     }
 
     pub(crate) fn anchor_failure(&self) -> Option<String> {

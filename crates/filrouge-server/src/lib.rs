@@ -8,7 +8,6 @@ mod recordings;
 mod routes;
 mod search;
 mod serve;
-mod statuses;
 mod webhooks;
 
 pub use app::App;

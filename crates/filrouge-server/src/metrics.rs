@@ -1,205 +1,187 @@
-//! What `/metrics` reports of the store and what stands around it.
+//! What `/metrics` reports of the store and what stands around it: one table, made at each scrape.
 
 use std::sync::atomic::Ordering;
 
-use filrouge_engine::CallCounts;
-use filrouge_engine::spool::SpoolView;
-use filrouge_http::Metrics;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
+use filrouge_engine::scopes::TwoScopes;
+use filrouge_engine::spool::Spooling;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-mod calls;
-mod hot;
-mod search;
-mod spool;
+use crate::app::App;
+use crate::routes::standing;
 
-pub(crate) use hot::HotState;
-pub(crate) use search::SearchState;
-
-/// What form a credential had.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CredentialLabels {
-    shape: &'static str,
-    /// `masked` or `refused`.
-    outcome: &'static str,
+/// Metrics without labels: kind, name, help, value.
+macro_rules! rows {
+    ($registry:ident: $($kind:ident $name:literal $help:literal = $value:expr;)+) => {$(
+        $registry.register($name, $help, $kind::new($value));
+    )+};
 }
 
-/// How the store is at the moment of a scrape.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StoreState {
-    pub(crate) read_only: bool,
-    pub(crate) integrity: bool,
-    pub(crate) anchor: bool,
-    pub(crate) commit: u64,
-    pub(crate) statements: u64,
-    pub(crate) queued_writes: u64,
-    pub(crate) runtime_context_dropped: u64,
-    pub(crate) runtime_context_lost: u64,
-    pub(crate) credentials_masked: Vec<(&'static str, u64)>,
-    pub(crate) credentials_refused: Vec<(&'static str, u64)>,
-    pub(crate) hot: HotState,
-    pub(crate) calls: CallCounts,
-    pub(crate) spool: SpoolView,
-    pub(crate) search: SearchState,
+/// A counter by labels. Their values come from the program or from a list of few words, never from callers.
+fn by<const N: usize, V: Into<String>>(
+    registry: &mut Registry,
+    (name, help): (&str, &str),
+    labels: [&'static str; N],
+    counts: impl IntoIterator<Item = ([V; N], u64)>,
+) {
+    let family = Family::<Vec<(&'static str, String)>, Counter>::default();
+    for (values, count) in counts {
+        let values = values.into_iter().map(Into::into);
+        let counter = family.get_or_create_owned(&labels.into_iter().zip(values).collect());
+        counter.inner().store(count, Ordering::Relaxed);
+    }
+    registry.register(name, help, family);
 }
 
-/// Counters and gauges of the store and what stands around it, set at each scrape.
-#[derive(Default)]
-pub(crate) struct StoreMetrics {
-    runtime_context_dropped: Counter,
-    runtime_context_lost: Counter,
-    credentials: Family<CredentialLabels, Counter>,
-    store_read_only: Gauge,
-    store_integrity_failed: Gauge,
-    anchor_failed: Gauge,
-    degraded: Gauge,
-    store_commit: Gauge,
-    store_statements: Counter,
-    store_queued_writes: Gauge,
-    hot: hot::HotMetrics,
-    calls: calls::CallMetrics,
-    spool: spool::SpoolMetrics,
-    search: search::SearchMetrics,
+/// All metrics of the moment.
+pub(crate) async fn scraped(app: &App) -> Registry {
+    let mut all = Registry::with_prefix("filrouge");
+    store(app, &mut all).await;
+    secrets(app, &mut all);
+    scopes(app, &mut all);
+    calls(app, &mut all);
+    spool(app, &mut all);
+    search(app, &mut all);
+    all
 }
 
-impl StoreMetrics {
-    /// All at nought, with their names in the registry.
-    pub(crate) fn registered(metrics: &Metrics) -> Self {
-        let all = Self::default();
-        metrics.register(|r| {
-            all.register_store(r);
-            all.register_secrets(r);
-            all.hot.register(r);
-            all.calls.register(r);
-            all.spool.register(r);
-            all.search.register(r);
-        });
-        all
-    }
-
-    fn register_store(&self, r: &mut Registry) {
-        let states = [
-            (
-                "store_read_only",
-                "1 when the store takes no writes",
-                &self.store_read_only,
-            ),
-            (
-                "store_integrity_failed",
-                "1 when the store is known not to be what was written",
-                &self.store_integrity_failed,
-            ),
-            (
-                "anchor_failed",
-                "1 when the anchor cannot be advanced",
-                &self.anchor_failed,
-            ),
-            ("degraded", "1 when /readyz says degraded", &self.degraded),
-            (
-                "store_commit",
-                "Number of the newest durable commit",
-                &self.store_commit,
-            ),
-            (
-                "store_queued_writes",
-                "Writes that wait for their turn",
-                &self.store_queued_writes,
-            ),
-        ];
-        for (name, help, gauge) in states {
-            r.register(name, help, gauge.clone());
-        }
-        let statements = "Statements put to the store";
-        r.register(
-            "store_statements",
-            statements,
-            self.store_statements.clone(),
-        );
-    }
-
-    fn register_secrets(&self, r: &mut Registry) {
-        let forgotten = "Members of runtime_context that were forgotten";
-        r.register(
-            "runtime_context_dropped",
-            forgotten,
-            self.runtime_context_dropped.clone(),
-        );
-        let lost = "Values of runtime_context that could not be held to be masked";
-        let counter = self.runtime_context_lost.clone();
-        r.register("runtime_context_lost", lost, counter);
-        let met = "Credentials that were masked, or that writes were refused for, by shape";
-        r.register("credentials", met, self.credentials.clone());
-    }
-
-    /// Takes over how everything is.
-    pub(crate) fn set(&self, store: StoreState) {
-        let hot_down = store.hot.there && !store.hot.up;
-        let waits = store.spool.entries > 0 || store.spool.down.is_some();
-        let broken = store.read_only || store.integrity || store.anchor;
-        let degraded = broken || hot_down || waits || store.search.failing;
-        self.hot.set(&store.hot);
-        self.calls.set(&store.calls);
-        self.spool.set(&store.spool);
-        self.search.set(&store.search);
-        self.store_read_only.set(store.read_only.into());
-        self.store_integrity_failed.set(store.integrity.into());
-        self.anchor_failed.set(store.anchor.into());
-        self.degraded.set(degraded.into());
-        let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        self.store_commit.set(whole(store.commit));
-        self.store_queued_writes.set(whole(store.queued_writes));
-        for (counter, count) in [
-            (&self.runtime_context_dropped, store.runtime_context_dropped),
-            (&self.runtime_context_lost, store.runtime_context_lost),
-            (&self.store_statements, store.statements),
-        ] {
-            counter.inner().store(count, Ordering::Relaxed);
-        }
-        for (outcome, counts) in [
-            ("masked", store.credentials_masked),
-            ("refused", store.credentials_refused),
-        ] {
-            for (shape, count) in counts {
-                let labels = CredentialLabels { shape, outcome };
-                let counter = self.credentials.get_or_create(&labels);
-                counter.inner().store(count, Ordering::Relaxed);
-            }
-        }
+async fn store(app: &App, all: &mut Registry) {
+    let upkeep = &app.engine().upkeep;
+    let (standing, hot_up) = standing(app).await;
+    let load = upkeep.load();
+    let broken = |why: &Option<String>| i64::from(why.is_some());
+    rows! { all:
+        ConstGauge "store_read_only" "1 when the store takes no writes" = broken(&standing.read_only);
+        ConstGauge "store_integrity_failed" "1 when the store is known not to be what was written" = broken(&standing.integrity);
+        ConstGauge "anchor_failed" "1 when the anchor cannot be advanced" = broken(&standing.anchor);
+        ConstGauge "degraded" "1 when /readyz says degraded" = i64::from(standing.is_degraded());
+        ConstGauge "hot_up" "1 when the hot store answers" = i64::from(hot_up);
+        ConstGauge "store_commit" "Number of the newest durable commit" = upkeep.position().commit_no;
+        ConstGauge "store_queued_writes" "Writes that wait for their turn" = load.queued_writes;
+        ConstCounter "store_statements" "Statements put to the store" = load.statements;
     }
 }
 
-#[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
-mod tests {
-    use super::*;
+fn secrets(app: &App, all: &mut Registry) {
+    let upkeep = &app.engine().upkeep;
+    rows! { all:
+        ConstCounter "runtime_context_dropped" "Members of runtime_context that were forgotten" = upkeep.runtime_context_dropped();
+        ConstCounter "runtime_context_lost" "Values of runtime_context that could not be held to be masked" = upkeep.runtime_context_lost();
+    }
+    let outcome = |outcome, counts: Vec<(&'static str, u64)>| {
+        let counts = counts.into_iter();
+        counts.map(move |(shape, count)| ([shape, outcome], count))
+    };
+    let masked = outcome("masked", upkeep.credentials_masked());
+    let refused = outcome("refused", upkeep.credentials_refused());
+    let help = "Credentials that were masked, or that writes were refused for, by shape";
+    let labels = ["shape", "outcome"];
+    by(all, ("credentials", help), labels, masked.chain(refused));
+}
 
-    #[test]
-    fn what_is_broken_is_degraded() {
-        let registry = Metrics::default();
-        let metrics = StoreMetrics::registered(&registry);
-        let degraded = |state| {
-            metrics.set(state);
-            metrics.degraded.get()
-        };
-        assert_eq!(degraded(StoreState::default()), 0);
-        let anchor = StoreState {
-            anchor: true,
-            commit: 7,
-            ..StoreState::default()
-        };
-        assert_eq!(degraded(anchor), 1);
-        assert_eq!(metrics.store_commit.get(), 7);
-        let spool = SpoolView {
-            entries: 1,
-            ..SpoolView::default()
-        };
-        let waits = StoreState {
-            spool,
-            ..StoreState::default()
-        };
-        assert_eq!(degraded(waits), 1);
+/// The hot store, and what does not reach the ledger (DESIGN §7).
+fn scopes(app: &App, all: &mut Registry) {
+    let upkeep = &app.engine().upkeep;
+    let tiers = app.engine().tiers();
+    let counts = tiers.map(TwoScopes::counts).unwrap_or_default();
+    rows! { all:
+        ConstCounter "hot_fills" "Copies of recent turns that were made anew from the ledger" = counts.recent_fills;
+        ConstGauge "hot_steps_waiting" "Writes that copies are still to be told of" = counts.steps_waiting;
+        ConstCounter "hot_removals_failed" "Removals from the hot store that failed" = counts.removals_failed;
+        ConstGauge "hot_removals_waiting" "Removals from the hot store that are still to be done" = counts.removals_waiting;
+        ConstCounter "hot_failures" "Requests to the hot store that failed" = counts.hot_failures;
+        ConstCounter "logins" "Ephemeral sessions that got an owner and went to the ledger" = counts.logins;
+        ConstCounter "links_refused" "Links that were refused because the session has another owner" = upkeep.links_refused();
+        ConstCounter "late_turns_refused" "Turns that stayed behind in the hot store because the ledger did not take them" = counts.late_refused;
+        ConstCounter "ephemeral_went_back" "Ephemeral sessions that were forgotten because the hot store had lost writes" = counts.ephemeral_went_back;
+        ConstCounter "ephemeral_damaged" "Ephemeral sessions that were forgotten because their rows were not what was written" = counts.ephemeral_damaged;
+        ConstCounter "ephemeral_conflicts" "Writes to ephemeral sessions that were done again because another process was faster" = counts.ephemeral_conflicts;
+        ConstCounter "ephemeral_trimmed_turns" "Turns that ephemeral sessions dropped because of their bounds" = counts.ephemeral_trimmed_turns;
+        ConstCounter "ephemeral_loads" "Ephemeral sessions that were read from the hot store" = counts.ephemeral_loads;
+    }
+    let reads = [
+        (["hit"], counts.recent_hits),
+        (["absent"], counts.recent_absent),
+        (["stale"], counts.recent_stale),
+        (["unreadable"], counts.recent_unreadable),
+        (["as_of"], counts.recent_as_of),
+    ];
+    let help = "Questions about recent turns, by what the copy in the hot store was good for";
+    by(all, ("hot_reads", help), ["outcome"], reads);
+    let steps = [
+        (["sent"], counts.steps_sent),
+        (["dropped"], counts.steps_dropped),
+    ];
+    let help = "Writes that copies of recent turns were told of, or were not";
+    by(all, ("hot_steps", help), ["outcome"], steps);
+    let turns = [
+        (["login"], counts.backfilled_turns),
+        (["late"], counts.late_turns),
+    ];
+    let help = "Turns that came from the hot store to the ledger";
+    by(all, ("backfilled_turns", help), ["when"], turns);
+    let one = |(word, count)| ([word], count);
+    let members = upkeep.metadata_dropped().into_iter().map(one);
+    let help = "Members of metadata that did not go to the ledger, by name";
+    by(all, ("metadata_dropped", help), ["key"], members);
+    let items = upkeep.items_not_recorded().into_iter().map(one);
+    let help = "Items that did not go to the ledger, by channel";
+    by(all, ("items_not_recorded", help), ["channel"], items);
+}
+
+/// Live calls (DESIGN §6).
+fn calls(app: &App, all: &mut Registry) {
+    let counts = app.engine().upkeep.call_counts();
+    rows! { all:
+        ConstCounter "leases" "Leases that were taken, also again by who held them" = counts.leases;
+        ConstCounter "lease_timeouts" "Leases that were waited for in vain" = counts.lease_timeouts;
+        ConstCounter "leases_refused" "Leases that somebody else held, and that were not waited for" = counts.leases_refused;
+        ConstCounter "call_events_dropped" "Events of live calls that a session had no room for" = counts.events_dropped;
+        ConstCounter "checkpoints" "Checkpoints that were put" = counts.checkpoints;
+    }
+    let refused = counts.writes_refused.into_iter();
+    let refused = refused.map(|(code, count)| ([code], count));
+    let help = "Writes that a lease has refused, by code";
+    by(all, ("lease_refusals", help), ["code"], refused);
+    let resumes = counts.resumes.into_iter();
+    let resumes = resumes.map(|(source, fallback, count)| ([source, fallback], count));
+    let help =
+        "Sessions that were gone on with, by source and by what stood in for the newest checkpoint";
+    by(all, ("resumes", help), ["source", "fallback"], resumes);
+}
+
+/// The spool (DESIGN §6, "Ledger down").
+fn spool(app: &App, all: &mut Registry) {
+    let view = app.engine().spool().map(Spooling::view);
+    let view = view.unwrap_or_default();
+    rows! { all:
+        ConstGauge "spool_entries" "Writes that wait for the ledger" = view.entries;
+        ConstGauge "spool_sessions" "Sessions of which writes wait for the ledger" = view.sessions;
+        ConstGauge "spool_bytes" "Bytes of the writes that wait for the ledger" = view.bytes;
+        ConstGauge "spool_oldest_seconds" "Since when the oldest write waits for the ledger" = view.oldest.map_or(0, |age| age.as_secs());
+        ConstGauge "spool_dead_letters" "Writes that the ledger has refused after they had waited for it" = view.dead_letters;
+        ConstCounter "spool_spooled" "Writes that were put into the spool" = view.counts.spooled;
+        ConstCounter "spool_drained" "Writes that the ledger has taken from the spool" = view.counts.drained;
+        ConstCounter "spool_refused" "Writes from the spool that the ledger has refused" = view.counts.refused;
+        ConstCounter "spool_full" "Writes that found the spool full" = view.counts.full;
+        ConstCounter "spool_unreadable" "Pieces of the spool's files that are not what was written" = view.counts.unreadable;
+    }
+}
+
+/// The index of the ledger (DESIGN §10).
+fn search(app: &App, all: &mut Registry) {
+    let feed = app.search().feed.as_ref();
+    let counts = feed.map(|feed| feed.counts()).unwrap_or_default();
+    let up = feed.is_some_and(|feed| feed.failure().is_none());
+    rows! { all:
+        ConstGauge "search_index_up" "1 when the search index of the ledger is kept in step" = i64::from(up);
+        ConstGauge "search_index_behind_commits" "Commits that the search index does not know yet" = counts.behind;
+        ConstCounter "search_index_documents" "Messages and titles that were put into the search index" = counts.documents;
+        ConstCounter "search_index_sessions" "Sessions that were read for the search index, whole or in part" = counts.sessions;
+        ConstCounter "search_index_unreadable" "Sessions that could not be read for the search index" = counts.unreadable;
+        ConstCounter "search_index_forgotten" "Redactions and erasures by others that the search index was told of afterwards" = counts.forgotten;
+        ConstCounter "search_index_errors" "Steps of the search index that failed" = counts.failed;
     }
 }

@@ -21,7 +21,7 @@ pub(crate) use problems::{
     OfTenant, OfTurn, Problems, PuttingCheckpoint, Recording, Redacting, Releasing, Renewing,
     Replacing, Resuming, Starting, Stored, Streaming, Taking, UnderLease, WithBody, Writing,
 };
-pub(crate) use schemas::{Bundle, Context, Document, ReplaceTurn, VerifyReport};
+pub(crate) use schemas::{Bundle, Context, Document, ReplaceTurn, words};
 
 #[cfg(test)]
 mod tests;

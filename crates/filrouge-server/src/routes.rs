@@ -35,6 +35,8 @@ mod tail;
 mod technical_status;
 mod turns;
 
+pub(crate) use health::standing;
+
 /// All routes with what the document tells of them. A route that is not annotated cannot be put in.
 pub(crate) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::default()

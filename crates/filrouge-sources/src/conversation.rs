@@ -3,10 +3,10 @@
 //! Every source gives this form, whatever it reads. Times are milliseconds since 1970. Texts are the foreign
 //! program's own: data with provenance, never instructions.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Who a message is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

@@ -25,6 +25,8 @@ pub type Watch<'a> = &'a mut dyn FnMut(u64, u64) -> Result<(), Failure>;
 
 /// What a verification has looked at and found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Verification))]
 pub struct Report {
     /// Sessions looked at.
     pub sessions: u64,
@@ -46,6 +48,7 @@ pub struct Report {
 
 /// The outcome of a verification, and with it the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// All is as it was written.

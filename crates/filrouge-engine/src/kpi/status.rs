@@ -45,7 +45,7 @@ pub enum ServiceAgent {
 pub struct TechnicalStatus {
     /// Whose sessions they are.
     pub tenant_id: TenantId,
-    /// The moment at which it was so: the answer may be some seconds old.
+    /// The moment at which it was so.
     pub as_of: Timestamp,
     /// What is counted: seven days up to `as_of`.
     pub window: Window,

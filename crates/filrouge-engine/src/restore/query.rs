@@ -1,11 +1,15 @@
 //! What is asked of a restored context.
 
+use serde::Deserialize;
+
 use filrouge_types::{ErrorCode, Failure, Variant};
 
 /// What happens to a call that has no answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Unanswered {
-    /// It goes, with all calls of its group and their answers.
+    /// It is left out, with all calls of its group and their answers.
     #[default]
     Drop,
     /// It is answered by an error.

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 /// An item that is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = DroppedItem))]
 pub struct Dropped {
     /// The item.
     pub seq: u64,
@@ -13,6 +15,8 @@ pub struct Dropped {
 
 /// An item that is shown otherwise than it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = AdaptedItem))]
 pub struct Adapted {
     /// The item.
     pub seq: u64,
@@ -22,6 +26,8 @@ pub struct Adapted {
 
 /// What the context was taken from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ContextWindow))]
 pub struct Window {
     /// The bound on turns that was asked for.
     pub last_turns: Option<usize>,
@@ -46,6 +52,8 @@ pub struct Window {
 /// What was kept, and what was left out and why. Every item from `window.first_seq` to `window.last_seq` is
 /// counted once: `kept` and `dropped` together are all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = ContextReport))]
 pub struct Report {
     /// How many items are shown, wholly or in part.
     pub kept: usize,

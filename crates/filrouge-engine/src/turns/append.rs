@@ -3,7 +3,8 @@
 use filrouge_store::command::{Append, Outcome, Scope, Write};
 use filrouge_store::record::{Batch, Entry};
 use filrouge_store::rules::refusal::{check_hold, seq_conflict, turn_closed};
-use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, SessionId, TurnId, TurnStatus, placed};
+use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
 use crate::calls::held;
@@ -15,15 +16,28 @@ use crate::validate::Author;
 use crate::written::Written;
 
 /// Where appended items stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = AppendedItems))]
 pub struct Appended {
-    /// The first one's seq.
+    /// The first one's seq; absent while they wait for the ledger.
+    #[serde(serialize_with = "placed::serialize")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub first_seq: u64,
-    /// The last one's seq.
+    /// The last one's seq; absent while they wait for the ledger.
+    #[serde(serialize_with = "placed::serialize")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u64>))]
     pub last_seq: u64,
-    /// How many of the items are not recorded because conversations alone are (DESIGN §7); of those alone, none stands
-    /// anywhere, and `last_seq` is the session's newest.
+    /// How many of them are not recorded, because the tenant records conversations alone; absent when all are. When none
+    /// is, `last_seq` is the session's newest seq, and `first_seq` the one behind it.
+    #[serde(skip_serializing_if = "is_none")]
+    #[cfg_attr(feature = "openapi", schema(required = false, minimum = 1))]
     pub not_recorded: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_none(items: &u64) -> bool {
+    *items == 0
 }
 
 impl Turns {

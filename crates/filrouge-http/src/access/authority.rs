@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use filrouge_engine::Engine;
 use filrouge_engine::api_keys::{ApiKey, ApiKeys, PresentedKey};
 use filrouge_engine::caller::{Holder, Permission};
@@ -16,6 +16,7 @@ use super::bearer::credentials;
 use super::jwt::{JwtError, JwtSettings, Verifier};
 use super::loopback;
 use super::principal::{Credential, Principal, Subject};
+use crate::cors::AllowedOrigin;
 use crate::problem::Problem;
 
 /// The keys are read again at the latest after so long, whether or not a commit was seen.
@@ -28,6 +29,8 @@ const REFRESH_GAP: Duration = Duration::from_millis(100);
 pub struct AccessSettings {
     /// The tenant of a server without keys.
     pub tenant: TenantId,
+    /// The origins whose pages may call, besides those of this machine.
+    pub origins: Vec<AllowedOrigin>,
     /// The issuer of tokens, if there is one.
     pub jwt: Option<JwtSettings>,
 }
@@ -38,6 +41,7 @@ pub struct Authority(Arc<Shared>);
 
 struct Shared {
     local: Arc<Credential>,
+    origins: Vec<AllowedOrigin>,
     keys: RwLock<Arc<Keys>>,
     changes: watch::Sender<u64>,
     verifier: Option<Verifier>,
@@ -122,6 +126,7 @@ impl Authority {
         };
         let shared = Arc::new(Shared {
             local: Arc::new(local),
+            origins: settings.origins,
             keys: RwLock::new(Arc::new(keys)),
             changes: watch::Sender::new(0),
             verifier,
@@ -179,11 +184,11 @@ impl Authority {
         let credential = match keys.as_ref() {
             _ if self.0.verifier.is_some() => self.0.bearer(&keys, headers).await,
             Keys::Unread(failure) => {
-                loopback::check(headers)?;
+                self.check_loopback(headers)?;
                 return Err(failure.clone().into());
             }
             Keys::Read { version: 0, .. } => {
-                loopback::check(headers)?;
+                self.check_loopback(headers)?;
                 Some(self.0.local.clone())
             }
             Keys::Read { .. } => self.0.bearer(&keys, headers).await,
@@ -205,7 +210,24 @@ impl Authority {
         if self.requires_credentials() {
             return Ok(());
         }
-        loopback::check(headers)
+        self.check_loopback(headers)
+    }
+
+    fn check_loopback(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        loopback::check(headers, self.allows_origin(headers))
+    }
+
+    /// The origins whose pages may call, besides those of this machine.
+    #[must_use]
+    pub fn origins(&self) -> &[AllowedOrigin] {
+        &self.0.origins
+    }
+
+    /// Whether a request comes from a page whose origin is configured.
+    #[must_use]
+    pub fn allows_origin(&self, headers: &HeaderMap) -> bool {
+        let origin = headers.get(header::ORIGIN);
+        origin.is_some_and(|origin| self.0.origins.iter().any(|known| known.0 == origin))
     }
 
     /// Whether the caller may know what is wrong with the server. While the keys cannot be read, this machine may:
@@ -268,15 +290,9 @@ impl Shared {
 }
 
 fn unauthenticated() -> Problem {
-    let mut problem = Problem::new(
-        ErrorCode::Unauthenticated,
-        "the request has no valid credentials",
-    );
-    problem.0.hint = Some(
-        "send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token"
-            .to_owned(),
-    );
-    problem
+    Problem::new(ErrorCode::Unauthenticated,
+        "the request has no valid credentials",).with_hint("send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token"
+            .to_owned(),)
 }
 
 /// Reads the keys again when something was committed, so that no request has to.

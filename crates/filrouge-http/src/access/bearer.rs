@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, HeaderName, header};
 
 /// The secret of an anonymous session (DESIGN §7).
-pub(super) const SESSION_TOKEN: HeaderName = HeaderName::from_static("filrouge-session-token");
+pub(crate) const SESSION_TOKEN: HeaderName = HeaderName::from_static("filrouge-session-token");
 
 /// Longest credentials in bytes.
 const LONGEST: usize = 8 << 10;

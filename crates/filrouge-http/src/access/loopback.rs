@@ -17,8 +17,8 @@ fn is_loopback_name(authority: &str) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-/// Refuses what does not come by a name of this machine.
-pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
+/// Refuses what does not come by a name of this machine, and pages of another origin unless that is allowed.
+pub(super) fn check(headers: &HeaderMap, origin_is_allowed: bool) -> Result<(), Problem> {
     let text = |name| {
         headers
             .get(name)
@@ -34,7 +34,7 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), Problem> {
     }
     if let Some(origin) = text(header::ORIGIN) {
         let authority = origin.split_once("://").map_or("", |(_, a)| a);
-        if !is_loopback_name(authority) {
+        if !origin_is_allowed && !is_loopback_name(authority) {
             return Err(Problem::new(
                 ErrorCode::Forbidden,
                 format!("the Origin {origin:?} is not this machine"),

@@ -78,12 +78,11 @@ fn content_type(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
     } else {
         return Ok(());
     };
-    let mut problem = Problem::new(
+    Err(Problem::new(
         ErrorCode::UnsupportedMediaType,
         format!("content-type is {given:?}"),
-    );
-    problem.0.hint = Some(hint.to_owned());
-    Err(problem)
+    )
+    .with_hint(hint))
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {

@@ -12,7 +12,6 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use super::pairs::{Refusal, read};
 use super::words::Words;
 use crate::problem::Problem;
 
@@ -30,14 +29,40 @@ where
         if let Some(pair) = parts.uri.query().and_then(first_without_text) {
             return Err(without_text(pair));
         }
-        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|e| Problem::new(ErrorCode::Invalid, e.body_text()))?;
-        read(&pairs.0).map(Self).map_err(|refusal| {
-            let mut problem = Problem::new(ErrorCode::Invalid, refusal.to_string());
-            problem.0.hint = Some(hint::<T>(refusal));
-            problem
-        })
+        read::<T>(parts.uri.query().unwrap_or_default()).map(Self)
     }
+}
+
+/// Reads a query, with the parameter's name in every refusal.
+fn read<T: DeserializeOwned + IntoParams>(query: &str) -> Result<T, Problem> {
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    let pairs = serde_urlencoded::Deserializer::new(pairs);
+    serde_path_to_error::deserialize(pairs).map_err(|error| {
+        let name = error.path().to_string();
+        let said = error.into_inner().to_string();
+        let (detail, hint) = refusal::<T>(&name, &said, query);
+        Problem::new(ErrorCode::Invalid, detail).with_hint(hint)
+    })
+}
+
+/// What is wrong with the parameter `name`, and what to do.
+fn refusal<T: IntoParams>(name: &str, said: &str, query: &str) -> (String, String) {
+    let words = Words::of(said, "parameter");
+    if !words.is_of_value {
+        return (words.what, known::<T>());
+    }
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    let is_spaced = pairs.any(|(known, value)| known == name && value.contains(' '));
+    let hint = match words.known {
+        _ if is_spaced => "a + in a query stands for a space: write + as %2B".to_owned(),
+        Some(words) => format!("known: {words}"),
+        None if is_time::<T>(name) => {
+            "write a time such as 2027-01-31T00:00:00Z; in a query the + of +01:00 is %2B"
+                .to_owned()
+        }
+        None => known::<T>(),
+    };
+    (format!("{name}: {}", words.what), hint)
 }
 
 /// The first parameter whose percent signs stand for bytes that are no text: read all the same, it would ask for something
@@ -50,30 +75,8 @@ fn first_without_text(query: &str) -> Option<&str> {
 fn without_text(pair: &str) -> Problem {
     let name = pair.split('=').next().unwrap_or_default();
     let what = format!("the parameter `{name}` is not UTF-8 behind its percent signs");
-    let mut problem = Problem::new(ErrorCode::Invalid, what);
-    problem.0.hint = Some("percent-encode the bytes of UTF-8: é is %C3%A9".to_owned());
-    problem
-}
-
-fn hint<T: IntoParams>(refusal: Refusal) -> String {
-    match refusal {
-        Refusal::Value { spaced: true, .. } => {
-            "a + in a query stands for a space: write + as %2B".to_owned()
-        }
-        Refusal::Value {
-            words: Words {
-                known: Some(known), ..
-            },
-            ..
-        } => format!("known: {known}"),
-        Refusal::Value {
-            name: Some(name), ..
-        } if is_time::<T>(&name) => {
-            "write a time such as 2027-01-31T00:00:00Z; in a query the + of +01:00 is %2B"
-                .to_owned()
-        }
-        _ => known::<T>(),
-    }
+    Problem::new(ErrorCode::Invalid, what)
+        .with_hint("percent-encode the bytes of UTF-8: é is %C3%A9")
 }
 
 /// Whether a parameter is a moment.
@@ -247,9 +250,10 @@ mod tests {
     }
 
     fn asked(query: &str) -> Result<Asked, (String, String)> {
-        let uri = format!("/x?{query}").parse().unwrap();
-        let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap();
-        read(&pairs.0).map_err(|refusal: Refusal| (refusal.to_string(), hint::<Asked>(refusal)))
+        read(query).map_err(|problem| {
+            let failure = *problem.0;
+            (failure.detail, failure.hint.unwrap())
+        })
     }
 
     #[test]

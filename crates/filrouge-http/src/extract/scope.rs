@@ -5,13 +5,13 @@
 
 use std::marker::PhantomData;
 
-use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRef, FromRequestParts, Path};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use filrouge_engine::caller::Caller;
 use filrouge_store::command::Hold;
-use filrouge_types::{ErrorCode, IdError, SessionId, TurnId};
+use filrouge_types::{ErrorCode, SessionId, TurnId};
+use serde::Deserialize;
 
 use crate::access::{Needs, Principal, shown_session_token};
 use crate::layer::HttpLayer;
@@ -54,12 +54,11 @@ pub struct InTurn<P> {
     needs: PhantomData<P>,
 }
 
-fn path_rejection(e: PathRejection) -> Problem {
-    Problem::new(ErrorCode::Invalid, e.body_text())
-}
-
-fn id_problem(e: IdError) -> Problem {
-    Problem::new(ErrorCode::Invalid, e.to_string())
+/// What paths name.
+#[derive(Deserialize)]
+struct Named {
+    session_id: Option<String>,
+    turn_id: Option<String>,
 }
 
 /// An id that is no UUID names no turn.
@@ -101,12 +100,11 @@ fn fence(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let text = value.to_str().ok().filter(|_| given.next().is_none());
     let digits = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let Some(fence) = digits.and_then(|text| text.parse().ok()) else {
-        let mut problem = Problem::new(
+        return Err(Problem::new(
             ErrorCode::Invalid,
             "Filrouge-Fence is one whole number, given once",
-        );
-        problem.0.hint = Some("send the fence of the lease as it was answered".to_owned());
-        return Err(problem);
+        )
+        .with_hint("send the fence of the lease as it was answered"));
     };
     Ok(Some(fence))
 }
@@ -133,6 +131,40 @@ fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(),
     Ok(())
 }
 
+/// A request that needs `P`, once it was counted; its session and turn, if its path names them.
+async fn enter<S, P>(
+    parts: &mut Parts,
+    state: &S,
+) -> Result<(InTenant<P>, Option<SessionId>, Option<TurnId>), Problem>
+where
+    S: Send + Sync,
+    HttpLayer: FromRef<S>,
+    P: Needs,
+{
+    let http = HttpLayer::from_ref(state);
+    let (principal, caller) = caller::<P>(parts, &http)?;
+    let path = Path::<Named>::from_request_parts(parts, state).await;
+    let given = path.as_ref().ok().and_then(|p| p.session_id.as_deref());
+    count(&http, &caller, given)?;
+    let invalid = |what| Problem::new(ErrorCode::Invalid, what);
+    let Path(named) = path.map_err(|e| invalid(e.body_text()))?;
+    let session = named.session_id.map(SessionId::new).transpose();
+    let session = session.map_err(|e| invalid(e.to_string()))?;
+    let turn = named.turn_id.as_deref().map(turn_id).transpose()?;
+    let needs = PhantomData;
+    let in_tenant = InTenant {
+        caller,
+        principal,
+        needs,
+    };
+    Ok((in_tenant, session, turn))
+}
+
+/// Routes that ask for what their paths do not name are wrong.
+fn unnamed() -> Problem {
+    Problem::new(ErrorCode::Internal, "the route's path does not name it")
+}
+
 impl<S, P> FromRequestParts<S> for InTenant<P>
 where
     S: Send + Sync,
@@ -142,14 +174,7 @@ where
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let http = HttpLayer::from_ref(state);
-        let (principal, caller) = caller::<P>(parts, &http)?;
-        count(&http, &caller, None)?;
-        Ok(Self {
-            caller,
-            principal,
-            needs: PhantomData,
-        })
+        enter(parts, state).await.map(|(in_tenant, ..)| in_tenant)
     }
 }
 
@@ -162,20 +187,12 @@ where
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let http = HttpLayer::from_ref(state);
-        let (principal, caller) = caller::<P>(parts, &http)?;
-        let path = Path::<String>::from_request_parts(parts, state)
-            .await
-            .map_err(path_rejection);
-        let given = path.as_ref().ok().map(|Path(session)| session.as_str());
-        count(&http, &caller, given)?;
-        let Path(session) = path?;
-        let session = SessionId::new(session).map_err(id_problem)?;
+        let (of, session, _) = enter(parts, state).await?;
         Ok(Self {
-            caller,
-            session,
-            principal,
-            needs: PhantomData,
+            caller: of.caller,
+            session: session.ok_or_else(unnamed)?,
+            principal: of.principal,
+            needs: of.needs,
         })
     }
 }
@@ -189,23 +206,13 @@ where
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let http = HttpLayer::from_ref(state);
-        let (principal, caller) = caller::<P>(parts, &http)?;
-        let path = Path::<(String, String)>::from_request_parts(parts, state)
-            .await
-            .map_err(path_rejection);
-        let given = path.as_ref().ok();
-        let given = given.map(|Path((session, _))| session.as_str());
-        count(&http, &caller, given)?;
-        let Path((session, turn)) = path?;
-        let session = SessionId::new(session).map_err(id_problem)?;
-        let turn = turn_id(&turn)?;
+        let (of, session, turn) = enter(parts, state).await?;
         Ok(Self {
-            caller,
-            session,
-            turn,
-            principal,
-            needs: PhantomData,
+            caller: of.caller,
+            session: session.ok_or_else(unnamed)?,
+            turn: turn.ok_or_else(unnamed)?,
+            principal: of.principal,
+            needs: of.needs,
         })
     }
 }

@@ -12,33 +12,74 @@ const SAID_MAX: usize = 100;
 pub(super) struct Words {
     pub(super) what: String,
     pub(super) known: Option<String>,
+    /// Whether it is about a value, and not about which of them are there.
+    pub(super) is_of_value: bool,
 }
 
+/// What number readers say of a text, and what is said instead.
+const NUMBERS: [(&str, &str); 4] = [
+    (
+        "invalid digit found in string",
+        "no whole number, 0 or more",
+    ),
+    (
+        "cannot parse integer from empty string",
+        "no whole number, 0 or more",
+    ),
+    (
+        "number too large to fit in target type",
+        "no whole number, 0 or more",
+    ),
+    (
+        "provided string was not `true` or `false`",
+        "neither true nor false",
+    ),
+];
+
 impl Words {
-    /// Takes serde's sentence apart; one that is not known stays as it is.
-    pub(super) fn of(said: &str) -> Self {
-        let plain = |what: String| Self { what, known: None };
-        if let Some(rest) = said.strip_prefix("unknown field `") {
-            let known = rest.rsplit_once("`, expected ").map(|(_, known)| known);
+    /// Takes serde's sentence about a `member`, or a `parameter`, apart; one that is not known stays as it is.
+    pub(super) fn of(said: &str, member: &str) -> Self {
+        let about = |what: String, known: Option<&str>| Self {
+            what,
+            known: known.map(|k| {
+                let words = k.trim_start_matches("one of ");
+                words.replace(" or ", ", ")
+            }),
+            is_of_value: false,
+        };
+        let quoted = |before: &str| said.strip_prefix(before)?.split_once('`');
+        if let Some((name, rest)) = quoted("unknown field `") {
+            let what = match member {
+                "member" => "there is no such member".to_owned(),
+                member => format!("there is no {member} {:?}", short(name)),
+            };
+            return about(what, rest.strip_prefix(", expected "));
+        }
+        if let Some((name, _)) = quoted("missing field `") {
+            return about(format!("the {member} `{name}` is missing"), None);
+        }
+        if let Some((name, _)) = quoted("duplicate field `") {
+            return about(format!("the {member} `{name}` is there twice"), None);
+        }
+        if let Some((_, words)) = quoted("unknown variant `").filter(|_| member == "parameter") {
+            let known = words.trim_start_matches(", expected ").replace('`', "");
             return Self {
-                what: "there is no such member".to_owned(),
-                known: known.map(|k| k.trim_start_matches("one of ").replace(" or ", ", ")),
+                is_of_value: true,
+                ..about("not known".to_owned(), Some(&known))
             };
         }
-        let name = said.strip_prefix("missing field `");
-        if let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) {
-            return plain(format!("the member `{name}` is missing"));
-        }
-        let name = said.strip_prefix("duplicate field `");
-        if let Some(name) = name.and_then(|rest| rest.strip_suffix('`')) {
-            return plain(format!("the member `{name}` is there twice"));
-        }
-        match said.rsplit_once("; known: ") {
-            Some((what, known)) => Self {
-                what: short(what),
-                known: Some(known.to_owned()),
-            },
-            None => plain(short(said)),
+        let number = NUMBERS.iter().find(|(theirs, _)| *theirs == said);
+        let (what, known) = match said.rsplit_once("; known: ") {
+            Some((what, known)) => (short(what), Some(known.to_owned())),
+            None => (
+                number.map_or_else(|| short(said), |(_, ours)| (*ours).to_owned()),
+                None,
+            ),
+        };
+        Self {
+            what,
+            known,
+            is_of_value: true,
         }
     }
 
@@ -49,9 +90,11 @@ impl Words {
         } else {
             format!("{place}: {}", self.what)
         };
-        let mut problem = Problem::new(ErrorCode::Invalid, detail);
-        problem.0.hint = self.known.map(|known| format!("known: {known}"));
-        problem
+        let problem = Problem::new(ErrorCode::Invalid, detail);
+        match self.known {
+            Some(known) => problem.with_hint(format!("known: {known}")),
+            None => problem,
+        }
     }
 }
 

@@ -1,52 +1,26 @@
 //! Numbers of things in parameters.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::when::whole;
 
 /// A whole number that is not negative; `2.0` is one, as JSON Schema has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
 pub(super) struct Count(pub(super) usize);
 
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Given;
-        impl Visitor<'_> for Given {
-            type Value = Count;
+impl TryFrom<Value> for Count {
+    type Error = String;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number from 0 on")
-            }
-
-            fn visit_u64<E: de::Error>(self, given: u64) -> Result<Count, E> {
-                let too_large = |_| E::invalid_value(Unexpected::Unsigned(given), &self);
-                usize::try_from(given).map(Count).map_err(too_large)
-            }
-
-            fn visit_i64<E: de::Error>(self, given: i64) -> Result<Count, E> {
-                match u64::try_from(given) {
-                    Ok(given) => self.visit_u64(given),
-                    Err(_) => Err(E::invalid_value(Unexpected::Signed(given), &self)),
-                }
-            }
-
-            fn visit_f64<E: de::Error>(self, given: f64) -> Result<Count, E> {
-                // Beyond this a float is no whole number of things any more.
-                if given.fract() != 0.0 || !(0.0..9e15).contains(&given) {
-                    return Err(E::invalid_value(Unexpected::Float(given), &self));
-                }
-                #[allow(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "looked at above"
-                )]
-                let whole = given as u64;
-                self.visit_u64(whole)
-            }
-        }
-        deserializer.deserialize_any(Given)
+    fn try_from(given: Value) -> Result<Self, String> {
+        let number = whole(&given).and_then(|number| usize::try_from(number).ok());
+        number
+            .map(Self)
+            .ok_or_else(|| format!("{given} is not a whole number from 0 on"))
     }
 }
 

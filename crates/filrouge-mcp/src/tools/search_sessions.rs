@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use filrouge_search::{Ask, Excerpt, Mode, Order, Results, begun};
+use filrouge_sources::Role;
 use filrouge_types::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Count, Program, Speaker, Tool, count};
+use super::{Count, Program, Tool, count};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, counted, end, kind, moment, origins, quote, row, word};
@@ -35,7 +36,8 @@ pub(super) struct Arguments {
     /// Only calls of this tool: their arguments, outputs and errors.
     tool: Option<String>,
     /// Only messages of this role.
-    role: Option<Speaker>,
+    #[schemars(with = "Option<String>", extend("enum" = ["user", "assistant", "system"]))]
+    role: Option<Role>,
     /// Only of this program.
     source: Option<Program>,
     /// Only this session; "own" means the session you are in.
@@ -46,47 +48,13 @@ pub(super) struct Arguments {
     /// At most so many excerpts of a session; 5 when left out.
     excerpts: Option<Count>,
     /// words (the default): everything that holds all words; meaning: what means the like, said in other words; both: as one list.
-    mode: Option<By>,
+    #[schemars(with = "Option<String>", extend("enum" = ["words", "meaning", "both"]))]
+    mode: Option<Mode>,
     /// best (the default) or newest first.
-    order: Option<First>,
+    #[schemars(with = "Option<String>", extend("enum" = ["best", "newest"]))]
+    order: Option<Order>,
     /// nextCursor of the page before.
     cursor: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum By {
-    Words,
-    Meaning,
-    Both,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum First {
-    Best,
-    Newest,
-}
-
-impl From<By> for Mode {
-    fn from(by: By) -> Self {
-        match by {
-            By::Words => Self::Words,
-            By::Meaning => Self::Meaning,
-            By::Both => Self::Both,
-        }
-    }
-}
-
-impl From<First> for Order {
-    fn from(first: First) -> Self {
-        match first {
-            First::Best => Self::Best,
-            First::Newest => Self::Newest,
-        }
-    }
 }
 
 impl Tool for SearchSessions {
@@ -108,16 +76,16 @@ impl Tool for SearchSessions {
         let now = now.unwrap_or_else(|| call.now());
         let ask = Ask {
             query: arguments.query,
-            mode: arguments.mode.map(Into::into).unwrap_or_default(),
-            order: arguments.order.map(Into::into).unwrap_or_default(),
+            mode: arguments.mode.unwrap_or_default(),
+            order: arguments.order.unwrap_or_default(),
             now: Some(now.as_millis()),
             agent: arguments.agent,
             project_id: arguments.project_id,
             tool: arguments.tool,
-            role: arguments.role.map(Into::into),
+            role: arguments.role,
             since: arguments.start_date.map(|when| when.from(now)),
             until: arguments.end_date.map(|when| when.until(now)),
-            source: arguments.source.map(Program::name),
+            source: arguments.source.as_ref().map(kind),
             exclude_session,
             session_id,
             limit: count("limit", arguments.limit)?,

@@ -3,6 +3,9 @@
 use std::future::Future;
 
 use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::routing::any;
 use filrouge_mcp::{Corpus, Histories, HttpService, HttpSettings, McpServer, Own};
 use tokio::net::TcpListener;
 
@@ -31,7 +34,8 @@ pub async fn serve_mcp(
     // Agents of several folders may call: none of them is told from the others.
     let server = McpServer::new(Histories::All(Box::new(corpus)), Own::default());
     let service = HttpService::new(server, &settings);
-    let router = Router::new().route_service("/mcp", service);
+    let answer = async move |request: Request| service.handle(request).await.map(Body::new);
+    let router = Router::new().route("/mcp", any(answer));
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop);
     serving.await.map_err(|e| failed(address, e))
 }

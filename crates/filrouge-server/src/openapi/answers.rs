@@ -6,36 +6,72 @@ use std::marker::PhantomData;
 use serde_json::{Map, Value, json};
 use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
 use utoipa::openapi::response::Response;
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::{Content, ContentBuilder, Ref, RefOr, ResponseBuilder};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::problems::{header, raw};
 
 type Responses = BTreeMap<String, RefOr<Response>>;
 
-/// 200 with a `T`.
-pub(crate) struct Shown<T>(PhantomData<T>);
-/// 200 with a page of `T`.
-pub(crate) struct Listed<T>(PhantomData<T>);
-/// 200 with a page of `T`, which may be a copy's.
-pub(crate) struct Copied<T>(PhantomData<T>);
-/// 200 with a page of `T`, or with a stream of what comes.
-pub(crate) struct Tailed<T>(PhantomData<T>);
-/// 200 with a page of `T`, or with all rows as lines or as a table.
-pub(crate) struct Tabled<T>(PhantomData<T>);
-/// 200 with what was written.
-pub(crate) struct Written<T>(PhantomData<T>);
-/// 200 with a `T` and the `ETag` of its state.
-pub(crate) struct Tagged<T>(PhantomData<T>);
-/// 200 with what was written and the `ETag` of its new state.
-pub(crate) struct TaggedWrite<T>(PhantomData<T>);
-/// 201 with what is new, 200 with what was there already, and its `ETag`.
-pub(crate) struct Made<T>(PhantomData<T>);
-/// 201 with what is new, 200 with what was there already.
-pub(crate) struct Created<T>(PhantomData<T>);
+macro_rules! answers {
+    ($($(#[$doc:meta])* $name:ident: $($status:literal $response:expr),+;)+) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name<T>(PhantomData<T>);
+
+        impl<T: ToSchema> IntoResponses for $name<T> {
+            fn responses() -> Responses {
+                [$(($status.to_owned(), RefOr::T($response.build()))),+].into()
+            }
+        }
+    )+};
+}
+
+answers! {
+    /// 200 with a `T`.
+    Shown: "200" shown::<T>("As it stands.");
+    /// 200 with a page of `T`.
+    Listed: "200" page::<T>();
+    /// 200 with a page of `T`, which may be a copy's.
+    Copied: "200" copied(page::<T>());
+    /// 200 with a page of `T`, or with a stream of what comes.
+    Tailed: "200" page::<T>().content("text/event-stream", text(EVENTS));
+    /// 200 with a page of `T`, or with all rows as lines or as a table.
+    Tabled: "200" page::<T>().content("application/x-ndjson", text(LINES)).content("text/csv", text(TABLE));
+    /// 200 with what was written.
+    Written: "200" durable(shown::<T>("Written, or written before by the same request."));
+    /// 200 with a `T` and the `ETag` of its state.
+    Tagged: "200" tagged(shown::<T>("As it stands."));
+    /// 200 with what was written and the `ETag` of its new state.
+    TaggedWrite: "200" durable(tagged(shown::<T>("As it stands now.")));
+    /// 201 with what is new, 200 with what was there already, and its `ETag`.
+    Made:
+        "201" durable(tagged(shown::<T>("New."))),
+        "200" durable(tagged(shown::<T>("It is the caller's already: as it stands now.")));
+    /// 201 with what is new, 200 with what was there already.
+    Created:
+        "201" durable(shown::<T>("New.")),
+        "200" durable(shown::<T>("It was there already: the first answer again."));
+}
+
+const EVENTS: &str = "Server-sent events without an end. `item`: its id is the seq, its data an `Item`. `draft`: \
+    without an id, its data a `DraftEvent`. `erased`: the last one, its data an object with `session_id`.";
+const LINES: &str = "All rows, one JSON object a line.";
+const TABLE: &str = "All rows: a line with the names of the members, then a line for each (RFC 4180). Absent members are \
+    empty. A cell that a spreadsheet would take for a formula begins with an apostrophe, and so does one that begins \
+    with an apostrophe.";
 
 /// As `R`, or 204 when somebody else is at work and no answer is wanted then.
 pub(crate) struct OrNothing<R>(PhantomData<R>);
+
+impl<R: IntoResponses> IntoResponses for OrNothing<R> {
+    fn responses() -> Responses {
+        let mut all = R::responses();
+        let nothing = "Somebody else is at work, and `on_busy=204` wants no answer then.";
+        let nothing = ResponseBuilder::new().description(nothing).build();
+        all.insert("204".to_owned(), RefOr::T(nothing));
+        all
+    }
+}
 
 /// The member under which an answer carries the schemas that its own refers to.
 pub(super) const COMPONENTS: &str = "x-components";
@@ -51,10 +87,6 @@ fn components<T: ToSchema>() -> Map<String, Value> {
 
 fn carry(components: Map<String, Value>) -> Extensions {
     ExtensionsBuilder::new().add(COMPONENTS, components).build()
-}
-
-fn one(status: &str, response: ResponseBuilder) -> Responses {
-    BTreeMap::from([(status.to_owned(), RefOr::T(response.build()))])
 }
 
 fn shown<T: ToSchema>(description: &str) -> ResponseBuilder {
@@ -78,113 +110,22 @@ fn durable(response: ResponseBuilder) -> ResponseBuilder {
         .header("Filrouge-Masked", header(masked, "integer"))
 }
 
-impl<T: ToSchema> IntoResponses for Shown<T> {
-    fn responses() -> Responses {
-        one("200", shown::<T>("As it stands."))
-    }
-}
-
-impl<T: ToSchema> IntoResponses for Written<T> {
-    fn responses() -> Responses {
-        one(
-            "200",
-            durable(shown::<T>(
-                "Written, or written before by the same request.",
-            )),
-        )
-    }
-}
-
 fn tagged(response: ResponseBuilder) -> ResponseBuilder {
     let tag = header("Names the state of what a patch can change.", "string");
     response.header("ETag", tag)
 }
 
-impl<T: ToSchema> IntoResponses for Tagged<T> {
-    fn responses() -> Responses {
-        one("200", tagged(shown::<T>("As it stands.")))
-    }
+fn copied(response: ResponseBuilder) -> ResponseBuilder {
+    let source = "`hot` when the ledger did not answer and a copy did; absent otherwise.";
+    let seq = "The session's newest seq as that copy knows it.";
+    response
+        .header("Filrouge-Source", header(source, "string"))
+        .header("Filrouge-As-Of-Seq", header(seq, "integer"))
 }
 
-impl<T: ToSchema> IntoResponses for TaggedWrite<T> {
-    fn responses() -> Responses {
-        one("200", durable(tagged(shown::<T>("As it stands now."))))
-    }
-}
-
-impl<T: ToSchema> IntoResponses for Made<T> {
-    fn responses() -> Responses {
-        let mut both = one("201", durable(tagged(shown::<T>("New."))));
-        let known = shown::<T>("It is the caller's already: as it stands now.");
-        both.extend(one("200", durable(tagged(known))));
-        both
-    }
-}
-
-impl<T: ToSchema> IntoResponses for Created<T> {
-    fn responses() -> Responses {
-        let mut both = one("201", durable(shown::<T>("New.")));
-        both.extend(one(
-            "200",
-            durable(shown::<T>("It was there already: the first answer again.")),
-        ));
-        both
-    }
-}
-
-impl<R: IntoResponses> IntoResponses for OrNothing<R> {
-    fn responses() -> Responses {
-        let mut all = R::responses();
-        let nothing = "Somebody else is at work, and `on_busy=204` wants no answer then.";
-        all.extend(one("204", ResponseBuilder::new().description(nothing)));
-        all
-    }
-}
-
-impl<T: ToSchema> IntoResponses for Listed<T> {
-    fn responses() -> Responses {
-        one("200", page::<T>())
-    }
-}
-
-impl<T: ToSchema> IntoResponses for Copied<T> {
-    fn responses() -> Responses {
-        let source = "`hot` when the ledger did not answer and a copy did; absent otherwise.";
-        let seq = "The session's newest seq as that copy knows it.";
-        let page = page::<T>()
-            .header("Filrouge-Source", header(source, "string"))
-            .header("Filrouge-As-Of-Seq", header(seq, "integer"));
-        one("200", page)
-    }
-}
-
-impl<T: ToSchema> IntoResponses for Tailed<T> {
-    fn responses() -> Responses {
-        let stream = json!({
-            "type": "string",
-            "description": "Server-sent events without an end. `item`: its id is the seq, its data an `Item`. `draft`: \
-                without an id, its data a `DraftEvent`. `erased`: the last one, its data an object with `session_id`.",
-        });
-        let stream = ContentBuilder::new().schema(Some(raw(stream))).build();
-        one("200", page::<T>().content("text/event-stream", stream))
-    }
-}
-
-impl<T: ToSchema> IntoResponses for Tabled<T> {
-    fn responses() -> Responses {
-        let table = |description: &str| {
-            let schema = json!({"type": "string", "description": description});
-            ContentBuilder::new().schema(Some(raw(schema))).build()
-        };
-        let lines = table("All rows, one JSON object a line.");
-        let csv = table(
-            "All rows: a line with the names of the members, then a line for each (RFC 4180). Absent members are \
-             empty. A cell that a spreadsheet would take for a formula begins with an apostrophe, and so does one that \
-             begins with an apostrophe.",
-        );
-        let page = page::<T>().content("application/x-ndjson", lines);
-        one("200", page.content("text/csv", csv))
-    }
+fn text(description: &str) -> Content {
+    let schema = json!({"type": "string", "description": description});
+    ContentBuilder::new().schema(Some(raw(schema))).build()
 }
 
 fn page<T: ToSchema>() -> ResponseBuilder {

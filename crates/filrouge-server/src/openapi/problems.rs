@@ -184,26 +184,3 @@ fn example(code: ErrorCode) -> Value {
         "hint": null,
     })
 }
-
-/// The schema of every problem, with all codes there are.
-pub(super) fn problem() -> Value {
-    let words: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
-    json!({
-        "type": "object",
-        "description": "What went wrong (RFC 9457).",
-        "required": ["type", "title", "status", "code", "detail", "hint"],
-        "properties": {
-            "type": {"type": "string", "format": "uri", "description": "`urn:filrouge:error:` and the code."},
-            "title": {"type": "string", "description": "What the code means."},
-            "status": {"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status."},
-            "code": {"type": "string", "enum": words, "description": "What programs tell failures apart by."},
-            "detail": {"type": "string", "description": "What happened."},
-            "hint": {"type": ["string", "null"], "description": "What the caller can do."},
-            "actual_seq": {"type": "integer", "minimum": 0, "description": "The newest seq, for seq_conflict."},
-            "session_id": {"type": "string", "description": "Where stored data is wrong, for integrity_error."},
-            "seq": {"type": "integer", "minimum": 0, "description": "The first bad seq, for integrity_error."},
-            "holder": {"type": "string", "description": "Who holds the session, for lease_timeout and lease_held."},
-            "expires_at": {"type": "string", "format": "date-time", "description": "Until when, for lease_timeout and lease_held."},
-        },
-    })
-}

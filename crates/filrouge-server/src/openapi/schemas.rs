@@ -4,12 +4,15 @@ use std::borrow::Cow;
 
 use filrouge_engine::StartTurn;
 use filrouge_engine::following::DraftEvent;
+use filrouge_engine::restore::Report;
+use filrouge_http::problem::ProblemBody;
 use filrouge_types::{Item, Session, SessionEvent, Turn};
 use serde_json::{Map, Value, json};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{OpenApi, PartialSchema, ToSchema};
 
-use super::problems::{problem, raw};
+use super::problems::raw;
 
 /// What `components/schemas` holds beside what the handlers name.
 #[derive(OpenApi)]
@@ -22,7 +25,7 @@ use super::problems::{problem, raw};
     Bundle,
     Document,
     Context,
-    VerifyReport,
+    ProblemBody,
     ReplaceTurn
 )))]
 pub(super) struct Components;
@@ -51,92 +54,26 @@ written_out! {
     Bundle: json!({"type": "object", "description": "A signed bundle, as docs/format.md specifies it."});
     /// This document.
     Document: json!({"type": "object", "description": "An OpenAPI document."});
-    /// A restored context.
-    Context: context();
-    /// What a verification looked at and found.
-    VerifyReport: verify_report();
     /// As a start, with an answer.
     ReplaceTurn: replace_turn();
 }
 
-fn count(description: &str) -> Value {
-    json!({"type": "integer", "minimum": 0, "description": description})
+/// A restored context.
+#[derive(ToSchema)]
+#[schema(as = Context)]
+#[expect(dead_code, reason = "the fields are read by the derive")]
+pub(crate) struct Context {
+    /// In the format that was asked for; goes into the provider's request as it is.
+    #[schema(value_type = Vec<Object>)]
+    messages: (),
+    /// What was kept, what was left out and why.
+    report: Report,
 }
 
-fn optional_count(description: &str) -> Value {
-    json!({"type": ["integer", "null"], "minimum": 0, "description": description})
-}
-
-/// An object whose members are always there.
-fn whole(description: &str, members: Value) -> Value {
-    let names: Vec<&String> = members
-        .as_object()
-        .map(|m| m.keys().collect())
-        .unwrap_or_default();
-    json!({"type": "object", "description": description, "required": names, "properties": members})
-}
-
-fn context() -> Value {
-    let fate = |member: &str, what: &str| {
-        let mut members = Map::from_iter([("seq".to_owned(), count("The item."))]);
-        members.insert(
-            member.to_owned(),
-            json!({"type": "string", "description": what}),
-        );
-        json!({"type": "array", "items": whole("An item.", members.into())})
-    };
-    let window = json!({
-        "last_turns": optional_count("The bound on turns that was asked for."),
-        "max_tokens": optional_count("The bound on tokens that was asked for."),
-        "estimate": {"type": "string", "description": "The name of the estimate that tokens are counted by."},
-        "tokens": count("How many tokens the context has by that estimate."),
-        "turns": count("How many turns are shown."),
-        "first_seq": optional_count("The first seq that was looked at."),
-        "last_seq": optional_count("The last seq that was looked at."),
-        "cut": {"type": "boolean", "description": "Whether older turns are left out."},
-        "summary_seq": optional_count("The item whose summary stands for older turns."),
-    });
-    let report = json!({
-        "kept": count("How many items are shown, wholly or in part."),
-        "dropped": fate("reason", "Why it is not shown."),
-        "adapted": fate("change", "How it is shown otherwise than it was recorded."),
-        "window": whole("What the context was taken from.", window),
-    });
-    let messages = json!({
-        "type": "array",
-        "items": {"type": "object"},
-        "description": "In the format that was asked for; goes into the provider's request as it is.",
-    });
-    whole(
-        "A restored context.",
-        json!({
-            "messages": messages,
-            "report": whole("What was kept, what was left out and why.", report),
-        }),
-    )
-}
-
-fn verify_report() -> Value {
-    let finding = json!({
-        "session_id": {"type": ["string", "null"], "description": "The session, when it is about one."},
-        "seq": optional_count("The first seq concerned."),
-        "code": {"type": "string", "description": "The error code."},
-        "what": {"type": "string", "description": "What is wrong."},
-    });
-    whole(
-        "What a verification looked at and found.",
-        json!({
-            "status": {"type": "string", "enum": ["intact", "broken", "cannot_tell"], "description": "The outcome."},
-            "sessions": count("Sessions looked at."),
-            "turns": count("Turns looked at."),
-            "items": count("Items looked at."),
-            "events": count("Events looked at."),
-            "checkpoints": count("Checkpoints looked at."),
-            "notes": count("Notes looked at."),
-            "commits": count("Commits looked at."),
-            "findings": {"type": "array", "items": whole("One thing that is not what was written.", finding)},
-        }),
-    )
+/// One of these words.
+pub(crate) fn words<W: Into<Value>>(all: impl IntoIterator<Item = W>) -> Schema {
+    let words = ObjectBuilder::new().schema_type(Type::String);
+    words.enum_values(Some(all)).build().into()
 }
 
 fn value(schema: RefOr<Schema>) -> Value {
@@ -176,31 +113,21 @@ const WHOLE: &[&str] = &[
     "ListedCheckpoint",
     "Resumed",
     "KpiReport",
+    "KeyFigures",
     "KpiRow",
     "TechnicalStatus",
+    "Context",
+    "ContextReport",
+    "ContextWindow",
+    "Finding",
 ];
-/// Answers that hold the members of another one among their own.
-const FLAT: &[(&str, &str)] = &[("KpiRow", "KeyFigures"), ("TechnicalStatus", "KeyFigures")];
-
 /// Puts in what the derives leave out.
 pub(super) fn complete(schemas: &mut Map<String, Value>) {
-    schemas.insert("Problem".to_owned(), problem());
     schemas.insert("StartTurn".to_owned(), start_turn());
-    for (name, held) in FLAT {
-        flatten(schemas, name, held);
-    }
-    for (_, held) in FLAT {
-        schemas.remove(*held);
-    }
     for name in WHOLE {
-        let Some(schema) = schemas.get_mut(*name) else {
-            continue;
-        };
-        let names: Vec<Value> = match schema["properties"].as_object() {
-            Some(members) => members.keys().map(|name| json!(name)).collect(),
-            None => Vec::new(),
-        };
-        schema["required"] = names.into();
+        if let Some(schema) = schemas.get_mut(*name) {
+            whole(schema);
+        }
     }
     for schema in schemas.values_mut() {
         // A fence is any number of 64 bits, and of a derive's formats none says so.
@@ -213,20 +140,17 @@ pub(super) fn complete(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Makes one object of a schema that is all of `held` and of members of its own.
-fn flatten(schemas: &mut Map<String, Value>, name: &str, held: &str) {
-    let Some(mut members) = schemas.get(held).map(|held| held["properties"].clone()) else {
-        return;
-    };
-    let Some(schema) = schemas.get_mut(name) else {
-        return;
-    };
-    let all = schema["allOf"].as_array().into_iter().flatten();
-    for own in all.filter_map(|one| one["properties"].as_object()) {
-        for (member, of) in own {
-            members[member] = of.clone();
-        }
+/// Every member is there, also of what it is composed of.
+fn whole(schema: &mut Value) {
+    for part in schema
+        .get_mut("allOf")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        whole(part);
     }
-    let description = schema["description"].clone();
-    *schema = json!({"type": "object", "description": description, "properties": members});
+    if let Some(members) = schema.get("properties").and_then(Value::as_object) {
+        schema["required"] = members.keys().cloned().collect();
+    }
 }

@@ -119,9 +119,27 @@ fn has_example(document: &Value, content: &Value, at: &str) {
     same_members(document, &content["schema"], &content["example"], at);
 }
 
+/// A schema with the members of all that it is composed of.
+fn whole(document: &Value, schema: &Value) -> Value {
+    let mut schema = resolved(document, schema).clone();
+    let Some(Value::Array(parts)) = schema.as_object_mut().and_then(|s| s.remove("allOf")) else {
+        return schema;
+    };
+    for part in parts {
+        let part = whole(document, &part);
+        for (name, member) in part["properties"].as_object().unwrap() {
+            schema["properties"][name] = member.clone();
+        }
+        let mut required = schema["required"].as_array().cloned().unwrap_or_default();
+        required.extend(part["required"].as_array().into_iter().flatten().cloned());
+        schema["required"] = required.into();
+    }
+    schema
+}
+
 /// An example has the members that its schema requires, and no others.
 fn same_members(document: &Value, schema: &Value, example: &Value, at: &str) {
-    let schema = resolved(document, schema);
+    let schema = whole(document, schema);
     let (Some(members), Some(known)) = (example.as_object(), schema["properties"].as_object())
     else {
         return;

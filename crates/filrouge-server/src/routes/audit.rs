@@ -1,24 +1,23 @@
 //! `/api/v1/audit`: who said what, which tool with which parameters, by which agent and model, in order.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::future::ready;
 
 use axum::body::{Body as HttpBody, Bytes};
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::HeaderMap;
 use filrouge_engine::Caller;
 use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId, Timestamp};
-use hyper::body::{Body, Frame};
+use futures_util::stream::{once, try_unfold};
+use futures_util::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::openapi::{Called, InSessionAsked, Problems, Stored, Tabled};
 use filrouge_http::access::{Principal, may};
-use filrouge_http::answer::{Page, json};
+use filrouge_http::answer::{Answer, Page, accepted, attachment, json};
 use filrouge_http::extract::{InTenant, LIMIT_MAX, Limit, Query};
-use filrouge_http::problem::Problem;
 
 /// What the rows are written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -33,11 +32,6 @@ enum Format {
 }
 
 impl Format {
-    /// What is asked for by name, else by media type.
-    fn asked(by_name: Option<Self>, headers: &HeaderMap) -> Self {
-        by_name.unwrap_or_else(|| accepted(headers))
-    }
-
     fn line(self, row: &AuditRow) -> Result<String, Failure> {
         match self {
             Self::Csv => row.csv_line(),
@@ -55,19 +49,12 @@ impl Format {
 }
 
 /// The first format that `Accept` names.
-fn accepted(headers: &HeaderMap) -> Format {
-    let accepts = headers.get_all(header::ACCEPT).iter();
-    let ranges = accepts
-        .filter_map(|v| v.to_str().ok())
-        .flat_map(|v| v.split(','));
-    let mut named = ranges.filter_map(|range| {
-        let essence = range.split(';').next().unwrap_or("").trim();
-        match essence.to_ascii_lowercase().as_str() {
-            "application/json" => Some(Format::Json),
-            "application/x-ndjson" | "application/jsonl" => Some(Format::Jsonl),
-            "text/csv" => Some(Format::Csv),
-            _ => None,
-        }
+fn named(headers: &HeaderMap) -> Format {
+    let mut named = accepted(headers).filter_map(|media_type| match media_type.as_str() {
+        "application/json" => Some(Format::Json),
+        "application/x-ndjson" | "application/jsonl" => Some(Format::Jsonl),
+        "text/csv" => Some(Format::Csv),
+        _ => None,
     });
     named.next().unwrap_or(Format::Json)
 }
@@ -118,8 +105,8 @@ pub(super) async fn list(
     at: InTenant<may::Audit>,
     headers: HeaderMap,
     Query(query): Query<ListQuery>,
-) -> Result<Response<HttpBody>, Problem> {
-    let format = Format::asked(query.format, &headers);
+) -> Answer {
+    let format = query.format.unwrap_or_else(|| named(&headers));
     let asked = AuditQuery {
         session_id: query.session_id,
         identity_id: query.identity_id,
@@ -142,7 +129,7 @@ pub(super) async fn list(
             data: rows,
             next_cursor: next.map(|next| next.to_string()),
         };
-        return json(StatusCode::OK, &page);
+        return json(&page);
     }
     let rows = Rows {
         app,
@@ -167,42 +154,35 @@ struct Rows {
 }
 
 /// Some of the answer, and what follows it.
-type Piece = (Bytes, Option<Box<Rows>>);
+type Piece = (Bytes, Option<Rows>);
 
 impl Rows {
-    async fn answer(self) -> Result<Response<HttpBody>, Problem> {
+    async fn answer(self) -> Answer {
         let leave = self.app.limits().large_answer().await?;
-        let (media_type, name) = match self.format {
-            Format::Csv => ("text/csv; charset=utf-8; header=present", "audit.csv"),
-            Format::Json | Format::Jsonl => ("application/x-ndjson", "audit.jsonl"),
+        let (media_type, name, head) = match self.format {
+            Format::Csv => {
+                let media_type = "text/csv; charset=utf-8; header=present";
+                (media_type, "audit.csv", AuditRow::csv_header())
+            }
+            Format::Json | Format::Jsonl => ("application/x-ndjson", "audit.jsonl", String::new()),
         };
-        let head = match self.format {
-            Format::Csv => AuditRow::csv_header(),
-            Format::Json | Format::Jsonl => String::new(),
-        };
-        // What fails at once is told as any failure is.
-        let (first, rest) = Box::new(self).piece().await?;
-        let mut begin = head.into_bytes();
-        begin.extend_from_slice(&first);
-        let stream = Stream(Box::pin(std::future::ready(Ok((begin.into(), rest)))));
-        let mut response = Response::new(leave.hold_in(HttpBody::new(stream)));
-        let disposition = format!("attachment; filename=\"{name}\"");
-        let disposition = HeaderValue::try_from(disposition)
-            .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-        headers.insert(header::CONTENT_DISPOSITION, disposition);
-        for (name, value) in [
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::CACHE_CONTROL, "no-store"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        Ok(response)
+        // What fails at once is reported as any failure is.
+        let (first, rest) = self.piece().await?;
+        let begin = Bytes::from([head.as_bytes(), &first].concat());
+        // A failure cuts the answer off, so that nobody takes it for whole.
+        let following = try_unfold(rest, |rows| async move {
+            match rows {
+                Some(rows) => Self::next(rows).await.map(Some),
+                None => Ok(None),
+            }
+        });
+        let body = once(ready(Ok::<_, Failure>(begin))).chain(following);
+        let body = body.try_filter(|bytes| ready(!bytes.is_empty()));
+        attachment(media_type, name, leave.hold_in(HttpBody::from_stream(body)))
     }
 
     /// Reads a page. What is written after the first one was read does not come any more, so that there is an end.
-    async fn piece(mut self: Box<Self>) -> Result<Piece, Failure> {
+    async fn piece(mut self) -> Result<Piece, Failure> {
         self.query.limit = self.left.min(LIMIT_MAX);
         let query = self.query.clone();
         let page = self.app.engine().audit.page(&self.caller, query).await?;
@@ -215,7 +195,7 @@ impl Rows {
     }
 
     /// As [`Self::piece`], once the answer has begun.
-    async fn next(self: Box<Self>) -> Result<Piece, Failure> {
+    async fn next(self) -> Result<Piece, Failure> {
         let ended = if *self.app.stopping().borrow() {
             Some("the server stops")
         } else if !self.principal.still_valid() {
@@ -234,53 +214,22 @@ impl Rows {
     }
 }
 
-type Step = Pin<Box<dyn Future<Output = Result<Piece, Failure>> + Send>>;
-
-/// The body: reads on when there is room to send it. A failure cuts it off, so that nobody takes it for whole.
-struct Stream(Step);
-
-impl Body for Stream {
-    type Data = Bytes;
-    type Error = Failure;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
-        loop {
-            let (bytes, rest) = match ready!(self.0.as_mut().poll(cx)) {
-                Ok(piece) => piece,
-                Err(failure) => return Poll::Ready(Some(Err(failure))),
-            };
-            let ended = rest.is_none();
-            self.0 = match rest {
-                Some(rows) => Box::pin(rows.next()),
-                None => Box::pin(std::future::ready(Ok((Bytes::new(), None)))),
-            };
-            if !bytes.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(bytes))));
-            }
-            if ended {
-                return Poll::Ready(None);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use axum::http::{HeaderValue, header};
+
     use super::*;
 
     fn asks(accept: &str) -> Format {
         let mut headers = HeaderMap::new();
         headers.append(header::ACCEPT, HeaderValue::from_str(accept).unwrap());
-        accepted(&headers)
+        named(&headers)
     }
 
     #[test]
     fn a_format_is_asked_for_by_its_media_type() {
-        assert_eq!(accepted(&HeaderMap::new()), Format::Json);
+        assert_eq!(named(&HeaderMap::new()), Format::Json);
         for (accept, expected) in [
             ("*/*", Format::Json),
             ("text/html, Text/CSV; header=present", Format::Csv),
@@ -290,7 +239,5 @@ mod tests {
         ] {
             assert_eq!(asks(accept), expected, "{accept}");
         }
-        let by_name = Format::asked(Some(Format::Csv), &HeaderMap::new());
-        assert_eq!(by_name, Format::Csv);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use filrouge_engine::OnBusy;
 use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
+use tokio::task::{JoinError, JoinHandle};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
@@ -27,6 +28,18 @@ pub(super) async fn waited<T>(
         done = waiting => Ok(done),
         () = app.stopped() => Err(Problem::new(ErrorCode::Overloaded, "the server is stopping")),
         () = principal.ended() => Err(Principal::no_longer_valid()),
+    }
+}
+
+/// What a task of its own has done; its panic is this request's.
+///
+/// # Errors
+/// `internal` when it was given up.
+pub(super) async fn done<T>(task: JoinHandle<T>) -> Result<T, Failure> {
+    match task.await.map_err(JoinError::try_into_panic) {
+        Ok(done) => Ok(done),
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(given_up)) => Err(Failure::new(ErrorCode::Internal, given_up.to_string())),
     }
 }
 
@@ -67,9 +80,10 @@ impl OnOpenTurn {
     /// `invalid` for a time that is not waited.
     pub(super) fn policy(&self) -> Result<Option<OnBusy>, Problem> {
         if self.wait.is_some() && self.on_busy != Some(WhenBusy::Wait) {
-            let mut problem = Problem::new(ErrorCode::Invalid, "wait: only with on_busy=wait");
-            problem.0.hint = Some("leave wait out, or say on_busy=wait".to_owned());
-            return Err(problem);
+            return Err(
+                Problem::new(ErrorCode::Invalid, "wait: only with on_busy=wait")
+                    .with_hint("leave wait out, or say on_busy=wait"),
+            );
         }
         let time = self.wait.map_or(Ok(WAIT), |ms| wait(Some(ms)))?;
         Ok(self.on_busy.map(|when| match when {
@@ -104,9 +118,8 @@ impl OnHeld {
             None | Some(0) => Ok(Some(0)),
             Some(_) => {
                 let what = "wait_ms: nothing is waited for with on_busy=reject";
-                let mut problem = Problem::new(ErrorCode::Invalid, what);
-                problem.0.hint = Some("leave wait_ms out, or say on_busy=wait".to_owned());
-                Err(problem)
+                Err(Problem::new(ErrorCode::Invalid, what)
+                    .with_hint("leave wait_ms out, or say on_busy=wait"))
             }
         }
     }

@@ -1,8 +1,6 @@
 //! `/api/v1/sessions/{session_id}/checkpoints`: what the application knew at a seq (DESIGN §6).
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::SaveCheckpoint;
 use filrouge_types::{Checkpoint, RawJson, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -14,9 +12,8 @@ use crate::openapi::{
     Shown, Stored, UnderLease, WithBody, Writing,
 };
 use filrouge_http::access::may;
-use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::answer::{Answer, Page, created, json};
 use filrouge_http::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
-use filrouge_http::problem::Problem;
 
 /// Puts a checkpoint, once for each seq; its label becomes the session's state.
 ///
@@ -35,13 +32,13 @@ pub(super) async fn put(
     at: InSession<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<SaveCheckpoint>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let saved = app
         .engine()
         .calls
         .put_checkpoint(&at.caller, &at.session, request)
         .await?;
-    written(created(!saved.replayed), &saved)
+    created(!saved.replayed, &saved)
 }
 
 /// A checkpoint in a list.
@@ -108,7 +105,7 @@ pub(super) async fn list(
     State(app): State<App>,
     at: InSession<may::Read>,
     Query(query): Query<ListQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let limit = usize::from(query.limit);
     let before = query.cursor.map(u64::from);
     let all = app
@@ -124,7 +121,7 @@ pub(super) async fn list(
     let more = data.len() > limit;
     data.truncate(limit);
     let next_cursor = data.last().filter(|_| more).map(|one| one.seq.to_string());
-    json(StatusCode::OK, &Page { data, next_cursor })
+    json(&Page { data, next_cursor })
 }
 
 /// Gives the newest checkpoint that can be read.
@@ -140,11 +137,11 @@ pub(super) async fn latest(
     State(app): State<App>,
     at: InSession<may::Read>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let engine = app.engine();
     let checkpoint = engine
         .calls
         .latest_checkpoint(&at.caller, &at.session)
         .await?;
-    json(StatusCode::OK, &checkpoint)
+    json(&checkpoint)
 }

@@ -1,32 +1,19 @@
 //! `/api/v1/sessions/{session_id}/context`.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::restore::{RestoreQuery, Selection, Unanswered};
 use filrouge_transcode::{Format, restore};
 use filrouge_types::{ErrorCode, Variant};
 use serde::Deserialize;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
+use utoipa::openapi::Schema;
 
 use crate::app::App;
-use crate::openapi::{Called, Context, OfSession, Problems, SessionPath, Shown, Stored};
+use crate::openapi::{Called, Context, OfSession, Problems, SessionPath, Shown, Stored, words};
 use filrouge_http::access::may;
-use filrouge_http::answer::json;
+use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::{InSession, Query};
 use filrouge_http::problem::Problem;
-
-/// What becomes of a call that was never answered.
-#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum OnUnanswered {
-    #[default]
-    /// It is left out with its group.
-    Drop,
-    /// It gets an error as its answer.
-    Error,
-}
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -46,16 +33,11 @@ pub(super) struct ShowQuery {
     /// What becomes of a call that was never answered.
     #[serde(default)]
     #[param(inline)]
-    unanswered: OnUnanswered,
+    unanswered: Unanswered,
 }
 
 fn formats() -> Schema {
-    let words = Format::ALL.map(Format::as_str);
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .enum_values(Some(words))
-        .build()
-        .into()
+    words(Format::ALL.map(Format::as_str))
 }
 
 /// Restores a conversation as the messages of a provider's request, structurally valid for it.
@@ -73,15 +55,13 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InSession<may::Read>,
     Query(query): Query<ShowQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let format: Format = match query.format.as_deref().map(str::parse) {
         None => Format::Pairs,
         Some(Ok(format)) => format,
         Some(Err(unknown)) => {
-            let mut problem = Problem::new(ErrorCode::Invalid, unknown.to_string());
-            let known: Vec<&str> = Format::ALL.iter().map(|f| f.as_str()).collect();
-            problem.0.hint = Some(format!("known: {}", known.join(", ")));
-            return Err(problem);
+            let known = format!("known: {}", Format::ALL.map(Format::as_str).join(", "));
+            return Err(Problem::new(ErrorCode::Invalid, unknown.to_string()).with_hint(known));
         }
     };
     let asked = RestoreQuery {
@@ -92,12 +72,9 @@ pub(super) async fn show(
         variant: query.variant.unwrap_or(Variant::Neutral),
         last_turns: query.last_turns,
         max_tokens: query.max_tokens,
-        unanswered: match query.unanswered {
-            OnUnanswered::Drop => Unanswered::Drop,
-            OnUnanswered::Error => Unanswered::Error,
-        },
+        unanswered: query.unanswered,
     };
     let leave = app.limits().large_answer().await?;
     let context = restore(app.engine(), &at.caller, &at.session, format, asked).await?;
-    Ok(json(StatusCode::OK, &context)?.map(|body| leave.hold_in(body)))
+    Ok(json(&context)?.map(|body| leave.hold_in(body)))
 }

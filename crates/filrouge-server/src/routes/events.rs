@@ -1,8 +1,6 @@
 //! `/api/v1/sessions/{session_id}/events`: what happened in a session, for key figures.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::RecordEvent;
 use filrouge_types::SessionEvent;
 use serde::Deserialize;
@@ -13,9 +11,8 @@ use crate::openapi::{
     Called, Created, Listed, OfSession, Problems, Recording, SessionPath, Stored, WithBody, Writing,
 };
 use filrouge_http::access::may;
-use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::answer::{Answer, Page, created, json};
 use filrouge_http::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
-use filrouge_http::problem::Problem;
 
 /// Records an event of a session, once for each key.
 ///
@@ -34,13 +31,13 @@ pub(super) async fn record(
     at: InSession<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<RecordEvent>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let event = app
         .engine()
         .events
         .record(&at.caller, at.session, request)
         .await?;
-    written(created(!event.replayed), &event)
+    created(!event.replayed, &event)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -69,7 +66,7 @@ pub(super) async fn list(
     State(app): State<App>,
     at: InSession<may::Read>,
     Query(query): Query<ListQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let limit = query.limit.into();
     let after = query.cursor.map_or(0, Into::into);
     let (data, next_cursor) = app
@@ -77,5 +74,5 @@ pub(super) async fn list(
         .events
         .list(&at.caller, &at.session, after, limit)
         .await?;
-    json(StatusCode::OK, &Page { data, next_cursor })
+    json(&Page { data, next_cursor })
 }

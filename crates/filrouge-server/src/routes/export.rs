@@ -11,9 +11,11 @@ use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
+use super::busy::done;
 use crate::app::App;
 use crate::openapi::{Bundle, Called, InLedger, Large, OfSession, Problems, SessionPath, Stored};
 use filrouge_http::access::may;
+use filrouge_http::answer::Answer;
 use filrouge_http::extract::{InSession, Query};
 use filrouge_http::problem::Problem;
 
@@ -65,7 +67,7 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InSession<may::Read>,
     Query(query): Query<ShowQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let leave = app.limits().large_answer().await?;
     let (text, media_type, name) = match query.format {
         Format::Json => (bundle(&app, &at).await?, "application/json", "session.json"),
@@ -150,7 +152,5 @@ async fn document(
         write(&document, &mut out).map_err(|_| too_large())?;
         Ok(out.0)
     };
-    tokio::task::spawn_blocking(render)
-        .await
-        .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?
+    done(tokio::task::spawn_blocking(render)).await?
 }

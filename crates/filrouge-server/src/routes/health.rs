@@ -1,17 +1,42 @@
 //! `/healthz` and `/readyz`: alive, and able to do its work; degraded is said, not hidden (P9).
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, StatusCode};
-use filrouge_engine::spool::{SpoolView, Spooling};
+use axum::http::HeaderMap;
+use filrouge_engine::spool::SpoolView;
 use filrouge_types::{ErrorCode, Failure};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
 use crate::openapi::{Asked, Problems, Shown, Stored};
-use filrouge_http::answer::json;
-use filrouge_http::problem::Problem;
+use filrouge_http::answer::{Answer, json};
+
+/// How everything is, but for the store, which is not asked; and whether the hot store answers.
+pub(crate) async fn standing(app: &App) -> (Ready, bool) {
+    let health = app.engine().upkeep.health();
+    let hot = match app.engine().tiers() {
+        Some(tiers) => Some(tiers.hot_health().await),
+        None => None,
+    };
+    let answers = hot.as_ref().is_some_and(|hot| hot.unavailable.is_none());
+    let hot = hot.and_then(|hot| {
+        let refuses = hot
+            .refuses_writes
+            .map(|why| format!("refuses writes: {why}"));
+        hot.unavailable.or(refuses)
+    });
+    let ready = Ready {
+        read_only: health.read_only,
+        integrity: health.integrity,
+        anchor: app.anchor_failure(),
+        issuer: app.authority().issuer_failure(),
+        hot,
+        search: app.search_failure(),
+        spool: app.engine().spool().map(|spool| spool.view().into()),
+        ..Ready::default()
+    };
+    (ready, answers)
+}
 
 /// The server is alive.
 #[derive(Serialize, ToSchema)]
@@ -29,22 +54,22 @@ pub(super) struct Alive {
     tag = "server",
     responses(Shown<Alive>)
 )]
-pub(super) async fn alive() -> Result<Response<HttpBody>, Problem> {
-    json(StatusCode::OK, &Alive { status: "ok" })
+pub(super) async fn alive() -> Answer {
+    json(&Alive { status: "ok" })
 }
 
 /// Whether the server can do its work.
-#[derive(Serialize, ToSchema)]
+#[derive(Default, Serialize, ToSchema)]
 #[schema(as = Readiness)]
-pub(super) struct Ready {
+pub(crate) struct Ready {
     /// `ready`, or `degraded` when one of the others says why.
     status: &'static str,
     /// Why no write is taken.
-    read_only: Option<String>,
+    pub(crate) read_only: Option<String>,
     /// What was changed in the store.
-    integrity: Option<String>,
+    pub(crate) integrity: Option<String>,
     /// Why the anchor is not kept.
-    anchor: Option<String>,
+    pub(crate) anchor: Option<String>,
     /// Why the newest keys of the issuer of tokens are not known.
     issuer: Option<String>,
     /// Why the hot store does not answer, or takes no writes. Sessions in the ledger go on.
@@ -57,8 +82,25 @@ pub(super) struct Ready {
     spool: Option<SpoolStanding>,
 }
 
+impl Ready {
+    /// Whether something of it says why the server is not ready.
+    pub(crate) fn is_degraded(&self) -> bool {
+        let all = [
+            &self.read_only,
+            &self.integrity,
+            &self.anchor,
+            &self.issuer,
+            &self.hot,
+            &self.store,
+            &self.search,
+        ];
+        let waits = |s: &SpoolStanding| s.entries > 0 || s.dead_letters > 0 || s.down;
+        all.into_iter().any(Option::is_some) || self.spool.as_ref().is_some_and(waits)
+    }
+}
+
 /// Writes of live calls that wait for the store.
-#[derive(Serialize, ToSchema)]
+#[derive(Default, Serialize, ToSchema)]
 struct SpoolStanding {
     /// How many.
     entries: u64,
@@ -72,6 +114,9 @@ struct SpoolStanding {
     oldest_s: Option<u64>,
     /// Writes that the store has refused afterwards, and that nobody has looked after yet.
     dead_letters: u64,
+    #[serde(skip)]
+    #[schema(ignore)]
+    down: bool,
 }
 
 impl From<SpoolView> for SpoolStanding {
@@ -83,6 +128,7 @@ impl From<SpoolView> for SpoolStanding {
             bytes_max: view.bytes_max,
             oldest_s: view.oldest.map(|age| age.as_secs()),
             dead_letters: view.dead_letters,
+            down: view.down.is_some(),
         }
     }
 }
@@ -95,60 +141,72 @@ impl From<SpoolView> for SpoolStanding {
     tag = "server",
     responses(Shown<Ready>, Problems<(Asked, Stored)>)
 )]
-pub(super) async fn ready(
-    State(app): State<App>,
-    headers: HeaderMap,
-) -> Result<Response<HttpBody>, Problem> {
+pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Answer {
     let observes = app.authority().may_observe(&headers).await;
-    let upkeep = &app.engine().upkeep;
     // The store is asked, so that one that does not answer is not called ready.
-    let spool = app.engine().spool().map(Spooling::view);
-    let store = match upkeep.ask().await {
+    let store = match app.engine().upkeep.ask().await {
         Ok(()) => None,
         // Live calls go on without it.
-        Err(failure) if spool.is_some() && failure.code == ErrorCode::StoreUnavailable => {
+        Err(failure)
+            if app.engine().spool().is_some() && failure.code == ErrorCode::StoreUnavailable =>
+        {
             Some(failure.detail)
         }
         Err(failure) if observes => return Err(failure.into()),
         Err(failure) => return Err(Failure::new(failure.code, failure.code.title()).into()),
     };
-    let health = upkeep.health();
-    let anchor = app.anchor_failure();
-    let issuer = app.authority().issuer_failure();
-    let hot = match app.engine().tiers() {
-        Some(tiers) => Some(tiers.hot_health().await),
-        None => None,
+    let (mut ready, _) = standing(&app).await;
+    ready.store = store;
+    let status = match ready.is_degraded() {
+        true => "degraded",
+        false => "ready",
     };
-    let hot = hot.and_then(|hot| {
-        let refuses = hot
-            .refuses_writes
-            .map(|why| format!("refuses writes: {why}"));
-        hot.unavailable.or(refuses)
-    });
-    let search = app.search_failure();
-    let degraded = health.read_only.is_some()
-        || health.integrity.is_some()
-        || anchor.is_some()
-        || issuer.is_some()
-        || hot.is_some()
-        || store.is_some()
-        || search.is_some()
-        || spool
-            .as_ref()
-            .is_some_and(|s| s.entries > 0 || s.dead_letters > 0 || s.down.is_some());
-    let status = if degraded { "degraded" } else { "ready" };
-    json(
-        StatusCode::OK,
-        &Ready {
-            status,
-            read_only: health.read_only.filter(|_| observes),
-            integrity: health.integrity.filter(|_| observes),
-            anchor: anchor.filter(|_| observes),
-            issuer: issuer.filter(|_| observes),
-            hot: hot.filter(|_| observes),
-            store: store.filter(|_| observes),
-            search: search.filter(|_| observes),
-            spool: spool.filter(|_| observes).map(Into::into),
-        },
-    )
+    let told = if observes { ready } else { Ready::default() };
+    json(&Ready { status, ..told })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_broken_is_degraded() {
+        assert!(!Ready::default().is_degraded());
+        let anchor = Ready {
+            anchor: Some("the disk is full".to_owned()),
+            ..Ready::default()
+        };
+        assert!(anchor.is_degraded());
+        for (spool, degraded) in [
+            (SpoolView::default(), false),
+            (
+                SpoolView {
+                    entries: 1,
+                    ..SpoolView::default()
+                },
+                true,
+            ),
+            (
+                SpoolView {
+                    dead_letters: 1,
+                    ..SpoolView::default()
+                },
+                true,
+            ),
+            (
+                SpoolView {
+                    down: Some("gone".to_owned()),
+                    ..SpoolView::default()
+                },
+                true,
+            ),
+        ] {
+            let spool = Some(spool.into());
+            let ready = Ready {
+                spool,
+                ..Ready::default()
+            };
+            assert_eq!(ready.is_degraded(), degraded);
+        }
+    }
 }

@@ -1,8 +1,6 @@
 //! `/api/v1/turns`.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::IdentityTurns;
 use filrouge_types::{IdentityId, Turn, TurnStatus};
 use serde::Deserialize;
@@ -11,9 +9,8 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::openapi::{Called, Listed, Problems, Stored};
 use filrouge_http::access::may;
-use filrouge_http::answer::{Page, json};
+use filrouge_http::answer::{Answer, Page, json};
 use filrouge_http::extract::{Cursor, InTenant, Limit, Query};
-use filrouge_http::problem::Problem;
 
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -48,7 +45,7 @@ pub(super) async fn list(
     State(app): State<App>,
     at: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let query = IdentityTurns {
         identity_id: query.identity_id,
         status: query.status,
@@ -56,5 +53,5 @@ pub(super) async fn list(
         limit: query.limit.into(),
     };
     let (data, next_cursor) = app.engine().turns.of_identity(&at.caller, query).await?;
-    json(StatusCode::OK, &Page { data, next_cursor })
+    json(&Page { data, next_cursor })
 }

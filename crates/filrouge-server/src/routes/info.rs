@@ -1,8 +1,6 @@
 //! `/api/v1/info`: what this server is and can do.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::scopes::TwoScopes;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -10,9 +8,8 @@ use utoipa::ToSchema;
 use crate::app::App;
 use crate::openapi::{Called, Problems, Shown};
 use filrouge_http::access::may;
-use filrouge_http::answer::json;
+use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::{InTenant, NoParameters, Query};
-use filrouge_http::problem::Problem;
 
 /// What a server is and can do.
 #[derive(Serialize, ToSchema)]
@@ -99,7 +96,7 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InTenant<may::Read>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let limits = app.engine().limits();
     let hot = app.engine().tiers().map(TwoScopes::view);
     let info = Info {
@@ -134,5 +131,5 @@ pub(super) async fn show(
             wait_ms: filrouge_http::extract::WAIT_MAX_MS,
         },
     };
-    json(StatusCode::OK, &info)
+    json(&info)
 }

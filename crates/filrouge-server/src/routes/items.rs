@@ -1,12 +1,11 @@
 //! `/api/v1/sessions/{session_id}/items` and the items of a turn.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, StatusCode};
-use filrouge_engine::AppendItems;
-use filrouge_types::{ErrorCode, Item, placed};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use axum::http::HeaderMap;
+use filrouge_engine::{AppendItems, Appended};
+use filrouge_types::{ErrorCode, Item};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::openapi::{
@@ -15,28 +14,9 @@ use crate::openapi::{
 };
 use crate::routes::tail;
 use filrouge_http::access::may;
-use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::answer::{Answer, Page, created, json};
 use filrouge_http::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
 use filrouge_http::problem::Problem;
-
-/// Where appended items stand.
-#[derive(Serialize, ToSchema)]
-#[schema(as = AppendedItems)]
-pub(super) struct Appended {
-    /// The first one's seq; absent while they wait for the ledger.
-    #[serde(serialize_with = "placed::serialize")]
-    #[schema(value_type = Option<u64>)]
-    first_seq: u64,
-    /// The last one's seq; absent while they wait for the ledger.
-    #[serde(serialize_with = "placed::serialize")]
-    #[schema(value_type = Option<u64>)]
-    last_seq: u64,
-    /// How many of them are not recorded, because the tenant records conversations alone; absent when all are. When none
-    /// is, `last_seq` is the session's newest seq, and `first_seq` the one behind it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, nullable = false, minimum = 1)]
-    not_recorded: Option<u64>,
-}
 
 /// Appends items to an open turn, all or none.
 #[utoipa::path(
@@ -53,18 +33,13 @@ pub(super) async fn append(
     at: InTurn<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<AppendItems>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let done = app
         .engine()
         .turns
         .append(&at.caller, at.session, at.turn, request)
         .await?;
-    let done = done.map(|done| Appended {
-        first_seq: done.first_seq,
-        last_seq: done.last_seq,
-        not_recorded: Some(done.not_recorded).filter(|n| *n > 0),
-    });
-    written(created(!done.replayed), &done)
+    created(!done.replayed, &done)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -103,14 +78,14 @@ pub(super) async fn list(
     at: InSession<may::Read>,
     headers: HeaderMap,
     Query(query): Query<ListQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let limit = query.limit.into();
     let stream = tail::wanted(&headers);
     if query.cursor.is_some() && (stream || query.after.is_some()) {
-        let mut problem = Problem::new(ErrorCode::Invalid, "cursor: only for pages, without after");
-        problem.0.hint =
-            Some("a page goes on by cursor alone, a stream begins by after".to_owned());
-        return Err(problem);
+        return Err(
+            Problem::new(ErrorCode::Invalid, "cursor: only for pages, without after")
+                .with_hint("a page goes on by cursor alone, a stream begins by after"),
+        );
     }
     if stream {
         return tail::open(app, at, &headers, query.after, query.drafts.unwrap_or(true)).await;
@@ -121,5 +96,5 @@ pub(super) async fn list(
         .turns
         .items(&at.caller, &at.session, after, limit)
         .await?;
-    json(StatusCode::OK, &Page { data, next_cursor })
+    json(&Page { data, next_cursor })
 }

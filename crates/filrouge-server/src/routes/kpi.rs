@@ -2,7 +2,6 @@
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, StatusCode, header};
 use filrouge_engine::kpi::{Every, KpiQuery, KpiReport};
 use filrouge_types::Timestamp;
 use serde::Deserialize;
@@ -12,9 +11,8 @@ use super::technical_status::{Named, own};
 use crate::app::App;
 use crate::openapi::{Called, Large, OfTenant, Problems, Stored, TenantPath};
 use filrouge_http::access::may;
-use filrouge_http::answer::json;
+use filrouge_http::answer::{Answer, attachment, json};
 use filrouge_http::extract::{InTenant, Query};
-use filrouge_http::problem::Problem;
 
 /// What the rows are written as.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
@@ -64,7 +62,7 @@ pub(super) async fn show(
     at: InTenant<may::Administer>,
     tenant: Named,
     Query(query): Query<ShowQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     own(&at.caller, tenant)?;
     // It reads all events of a time: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
@@ -75,27 +73,10 @@ pub(super) async fn show(
     };
     let report = app.engine().events.key_figures(&at.caller, asked).await?;
     match query.format {
-        Format::Json => json(StatusCode::OK, &report),
-        Format::Csv => Ok(csv(&report)),
+        Format::Json => json(&report),
+        Format::Csv => {
+            let media_type = "text/csv; charset=utf-8; header=present";
+            attachment(media_type, "kpi.csv", HttpBody::from(report.csv()))
+        }
     }
-}
-
-fn csv(report: &KpiReport) -> Response<HttpBody> {
-    let mut response = Response::new(HttpBody::from(report.csv()));
-    let headers = response.headers_mut();
-    for (name, value) in [
-        (
-            header::CONTENT_TYPE,
-            "text/csv; charset=utf-8; header=present",
-        ),
-        (
-            header::CONTENT_DISPOSITION,
-            "attachment; filename=\"kpi.csv\"",
-        ),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    response
 }

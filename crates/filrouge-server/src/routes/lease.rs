@@ -1,8 +1,6 @@
 //! `/api/v1/sessions/{session_id}/lease`: who may continue a session (DESIGN §6).
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::{AcquireLease, RenewLease};
 use filrouge_types::Lease;
 use serde::{Deserialize, Deserializer, de};
@@ -15,9 +13,8 @@ use crate::openapi::{
     SessionPath, Shown, Stored, Taking, WithBody, Writing, Written,
 };
 use filrouge_http::access::may;
-use filrouge_http::answer::{created, json, no_content, written};
+use filrouge_http::answer::{Answer, created, json, no_content, written};
 use filrouge_http::extract::{Body, InSession, NoParameters, Query};
-use filrouge_http::problem::Problem;
 
 /// Takes the lease of a session, waiting while somebody else holds it.
 ///
@@ -37,12 +34,12 @@ pub(super) async fn take(
     at: InSession<may::Write>,
     Query(query): Query<OnHeld>,
     Body(mut request): Body<AcquireLease>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     request.wait_ms = query.wait_ms(request.wait_ms)?;
     let engine = app.engine();
     let taking = engine.calls.acquire(&at.caller, &at.session, request);
     match waited(&app, &at.principal, taking).await? {
-        Ok(lease) => written(created(!lease.replayed), &lease),
+        Ok(lease) => created(!lease.replayed, &lease),
         Err(failure) => query.unless_held(failure).map(|()| no_content()),
     }
 }
@@ -62,13 +59,13 @@ pub(super) async fn renew(
     at: InSession<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<RenewLease>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let lease = app
         .engine()
         .calls
         .renew(&at.caller, &at.session, request)
         .await?;
-    written(StatusCode::OK, &lease)
+    written(&lease)
 }
 
 /// Gives the newest fence, and who holds the session now, if anybody does.
@@ -84,9 +81,9 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InSession<may::Read>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let lease = app.engine().calls.lease(&at.caller, &at.session).await?;
-    json(StatusCode::OK, &lease)
+    json(&lease)
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -124,11 +121,11 @@ pub(super) async fn release(
     State(app): State<App>,
     at: InSession<may::Write>,
     Query(query): Query<ReleaseQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let lease = app
         .engine()
         .calls
         .release(&at.caller, &at.session, &query.holder, query.fence)
         .await?;
-    written(StatusCode::OK, &lease)
+    written(&lease)
 }

@@ -1,16 +1,13 @@
 //! `/api/v1/sessions/{session_id}/lineage`.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::Lineage;
 
 use crate::app::App;
 use crate::openapi::{Called, OfSession, Problems, SessionPath, Shown, Stored};
 use filrouge_http::access::may;
-use filrouge_http::answer::json;
+use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::{InSession, NoParameters, Query};
-use filrouge_http::problem::Problem;
 
 /// Shows where a session comes from and what it has started.
 ///
@@ -27,9 +24,9 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InSession<may::Read>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     // It reads a whole session or many: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
     let lineage = app.engine().stats.lineage(&at.caller, &at.session).await?;
-    json(StatusCode::OK, &lineage)
+    json(&lineage)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::Response;
+use axum::http::{Response, header};
 use filrouge_http::access::may;
 use filrouge_http::extract::InTenant;
 use filrouge_mcp::{Corpus, OfCaller};
@@ -27,6 +27,10 @@ pub(super) async fn call(
     mut request: Request,
 ) -> Response<Body> {
     let mounted = app.mcp();
+    // What checks the origin below knows the names of this server alone.
+    if app.authority().allows_origin(request.headers()) {
+        request.headers_mut().remove(header::ORIGIN);
+    }
     // What a write would be held by means nothing here.
     let caller = at.caller.with_hold(None);
     let searcher = app

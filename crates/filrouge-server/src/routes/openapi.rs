@@ -6,8 +6,8 @@ use axum::body::{Body as HttpBody, Bytes};
 use axum::http::{HeaderValue, Response, header};
 
 use crate::openapi::{Asked, Problems, finish};
+use filrouge_http::answer::Answer;
 use filrouge_http::extract::{NoParameters, Query};
-use filrouge_http::problem::Problem;
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let document = finish(super::api().into_openapi());
@@ -30,7 +30,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         Problems<(Asked,)>,
     )
 )]
-pub(super) async fn show(_: Query<NoParameters>) -> Result<Response<HttpBody>, Problem> {
+pub(super) async fn show(_: Query<NoParameters>) -> Answer {
     let mut response = Response::new(HttpBody::from(DOCUMENT.clone()));
     let headers = response.headers_mut();
     headers.insert(

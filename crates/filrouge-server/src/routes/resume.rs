@@ -1,8 +1,6 @@
 //! `/api/v1/sessions/{session_id}/resume`: going on with a session where it stopped (P3, DESIGN §6).
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::Response;
 use filrouge_engine::{ResumeSession, Resumed};
 
 use super::busy::{OnHeld, waited};
@@ -12,9 +10,8 @@ use crate::openapi::{
     Resuming, SessionPath, Stored, Taking, WithBody, Writing,
 };
 use filrouge_http::access::{may, tell_session_token};
-use filrouge_http::answer::{created, no_content, written};
+use filrouge_http::answer::{Answer, created, no_content};
 use filrouge_http::extract::{Body, InSession, Query};
-use filrouge_http::problem::Problem;
 
 /// Takes the lease of a session and gives what it takes to go on.
 ///
@@ -35,7 +32,7 @@ pub(super) async fn resume(
     mut at: InSession<may::Write>,
     Query(query): Query<OnHeld>,
     Body(mut request): Body<ResumeSession>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     request.wait_ms = query.wait_ms(request.wait_ms)?;
     let fresh = if request.create {
         app.engine().sessions.fresh_token(&mut at.caller)?
@@ -48,7 +45,7 @@ pub(super) async fn resume(
         Err(failure) => return query.unless_held(failure).map(|()| no_content()),
     };
     let new = resumed.created;
-    let mut response = written(created(new), &resumed)?;
+    let mut response = created(new, &resumed)?;
     if let Some(fresh) = fresh
         && new
         && app

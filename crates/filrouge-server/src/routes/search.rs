@@ -3,68 +3,34 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::Caller;
 use filrouge_search::ledger;
 use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
 use filrouge_sources::{LibraryError, Role};
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::Schema;
 use utoipa::{IntoParams, ToSchema};
 
+use super::busy::done;
 use crate::app::App;
-use crate::openapi::{Called, InSessionAsked, Problems, Shown, Stored};
+use crate::openapi::{Called, InSessionAsked, Problems, Shown, Stored, words};
 use filrouge_http::access::may;
-use filrouge_http::answer::json;
+use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::{InTenant, Limit, Query};
 use filrouge_http::problem::Problem;
 
-/// By what is looked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum By {
-    /// All that holds every word: complete.
-    #[default]
-    Words,
-    /// What means the like, the nearest: never complete.
-    Meaning,
-    /// Both as one list.
-    Both,
+fn modes() -> Schema {
+    words(["words", "meaning", "both"])
 }
 
-/// What comes first.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum First {
-    /// What was most likely meant.
-    #[default]
-    Best,
-    /// What changed last.
-    Newest,
+fn orders() -> Schema {
+    words(["best", "newest"])
 }
 
-/// Who speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum Speaker {
-    /// The person.
-    User,
-    /// The agent.
-    Assistant,
-    /// The application around them.
-    System,
-}
-
-impl From<Role> for Speaker {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::User => Self::User,
-            Role::Assistant => Self::Assistant,
-            Role::System => Self::System,
-        }
-    }
+fn roles() -> Schema {
+    words(["user", "assistant", "system"])
 }
 
 #[derive(Deserialize, IntoParams)]
@@ -81,8 +47,8 @@ pub(super) struct SearchQuery {
     similar: Option<String>,
     /// By what is looked for.
     #[serde(default)]
-    #[param(inline)]
-    mode: By,
+    #[param(schema_with = modes)]
+    mode: Mode,
     /// Only what this agent has said and done.
     #[param(min_length = 1)]
     agent: Option<String>,
@@ -93,8 +59,8 @@ pub(super) struct SearchQuery {
     #[param(min_length = 1)]
     tool: Option<String>,
     /// Only messages of this role.
-    #[param(inline)]
-    role: Option<Speaker>,
+    #[param(schema_with = roles)]
+    role: Option<Role>,
     /// Only one session: pages go through its matches then.
     session_id: Option<SessionId>,
     /// Only what was said at this moment or later.
@@ -103,8 +69,8 @@ pub(super) struct SearchQuery {
     until: Option<Timestamp>,
     /// What comes first.
     #[serde(default)]
-    #[param(inline)]
-    order: First,
+    #[param(schema_with = orders)]
+    order: Order,
     /// At most so many sessions.
     #[serde(default)]
     #[param(inline)]
@@ -164,8 +130,9 @@ struct PlaceFound {
     /// Which text it is: `title`, `text`, `reasoning`, `tool_input`, `tool_output`, `tool_error`, `tool`, `file`,
     /// `summary`, `error`, `other`.
     field: String,
-    /// Who said it.
-    role: Option<Speaker>,
+    /// Who said it: `user`, `assistant` or `system`.
+    #[schema(value_type = Option<String>)]
+    role: Option<Role>,
     /// The tool.
     tool: Option<String>,
     /// When it was said.
@@ -192,7 +159,7 @@ pub(super) async fn find(
     State(app): State<App>,
     at: InTenant<may::Read>,
     Query(query): Query<SearchQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let ask = ask(query)?;
     let leave = app.limits().large_answer().await?;
     let searcher = app.search().of_ledger(app.engine(), &at.caller);
@@ -204,19 +171,10 @@ pub(super) async fn find(
         let found = searcher.search(&ask, &|| stopped.load(Ordering::Relaxed));
         (found, leave)
     });
-    let (found, _leave) = match found.await {
-        Ok(found) => found,
-        Err(fault) => match fault.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => {
-                let text = "the search was given up";
-                return Err(Problem::new(ErrorCode::Internal, text));
-            }
-        },
-    };
+    let (found, _leave) = done(found).await?;
     let mut found = found.map_err(refused)?;
     place_all(&app, &at.caller, &mut found).await?;
-    json(StatusCode::OK, &page(found))
+    json(&page(found))
 }
 
 /// Names the items where the ledger was looked through: by its index, they are known already.
@@ -248,29 +206,16 @@ fn ask(query: SearchQuery) -> Result<Ask, Problem> {
         let text = "q, regex and similar exclude each other";
         return Err(Problem::new(ErrorCode::Invalid, text));
     }
-    let mode = match query.mode {
-        By::Words => Mode::Words,
-        By::Meaning => Mode::Meaning,
-        By::Both => Mode::Both,
-    };
-    let role = query.role.map(|role| match role {
-        Speaker::User => Role::User,
-        Speaker::Assistant => Role::Assistant,
-        Speaker::System => Role::System,
-    });
     Ok(Ask {
         query: query.q.unwrap_or_default(),
         regex: query.regex,
         similar: query.similar,
-        mode,
-        order: match query.order {
-            First::Best => Order::Best,
-            First::Newest => Order::Newest,
-        },
+        mode: query.mode,
+        order: query.order,
         agent: query.agent,
         project_id: query.project_id,
         tool: query.tool,
-        role,
+        role: query.role,
         since: query.since.map(Timestamp::as_millis),
         until: query.until.map(Timestamp::as_millis),
         session_id: query.session_id.map(|id| id.to_string()),
@@ -330,7 +275,7 @@ fn place(session: &str, excerpt: Excerpt) -> PlaceFound {
             .map_or_else(|| session.to_owned(), |seq| format!("{session}:{seq}")),
         seq: excerpt.seq,
         field: excerpt.field,
-        role: excerpt.role.map(Speaker::from),
+        role: excerpt.role,
         tool: excerpt.tool,
         created_at: excerpt.created.and_then(Timestamp::from_millis),
         offset: excerpt.offset,

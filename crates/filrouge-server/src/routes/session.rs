@@ -2,7 +2,7 @@
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 use filrouge_engine::{CloseSession, ErasureReceipt, LinkSession, PatchSession};
 use filrouge_types::{ErrorCode, Session};
 
@@ -12,7 +12,7 @@ use crate::openapi::{
     TaggedWrite, UnderLease, WithBody, Writing, Written,
 };
 use filrouge_http::access::may;
-use filrouge_http::answer::written;
+use filrouge_http::answer::{Answer, written};
 use filrouge_http::extract::{Body, InSession, NoParameters, OptionalBody, Query};
 use filrouge_http::problem::Problem;
 
@@ -38,14 +38,14 @@ pub(super) async fn patch(
     headers: HeaderMap,
     _: Query<NoParameters>,
     Body(request): Body<PatchSession>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let versions = if_match(&headers)?;
     let session = app
         .engine()
         .sessions
         .patch(&at.caller, at.session, request, versions)
         .await?;
-    tagged(written(StatusCode::OK, &session)?, &session)
+    tagged(written(&session)?, &session)
 }
 
 /// Ends a session: no turn begins in it any more, open ones may end.
@@ -65,13 +65,13 @@ pub(super) async fn close(
     at: InSession<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CloseSession>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let session = app
         .engine()
         .sessions
         .close(&at.caller, at.session, request)
         .await?;
-    tagged(written(StatusCode::OK, &session)?, &session)
+    tagged(written(&session)?, &session)
 }
 
 /// Gives an anonymous session its owner, once and for all.
@@ -92,13 +92,13 @@ pub(super) async fn link(
     at: InSession<may::Link>,
     _: Query<NoParameters>,
     Body(request): Body<LinkSession>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let session = app
         .engine()
         .sessions
         .link(&at.caller, at.session, request.identity_id)
         .await?;
-    tagged(written(StatusCode::OK, &session)?, &session)
+    tagged(written(&session)?, &session)
 }
 
 /// Erases a session for good.
@@ -117,16 +117,13 @@ pub(super) async fn erase(
     State(app): State<App>,
     at: InSession<may::Erase>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let receipt = app.engine().erasure.erase(&at.caller, at.session).await?;
-    written(StatusCode::OK, &receipt)
+    written(&receipt)
 }
 
 /// An answer that shows a session, with its `ETag`.
-pub(super) fn tagged(
-    mut response: Response<HttpBody>,
-    session: &Session,
-) -> Result<Response<HttpBody>, Problem> {
+pub(super) fn tagged(mut response: Response<HttpBody>, session: &Session) -> Answer {
     let tag = HeaderValue::from_str(&format!("\"{}\"", hex(&session.version)))
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     response.headers_mut().insert(header::ETAG, tag);
@@ -171,9 +168,8 @@ fn if_match(headers: &HeaderMap) -> Result<Option<Vec<[u8; 16]>>, Problem> {
 }
 
 fn no_tags() -> Problem {
-    let mut problem = Problem::new(ErrorCode::BadRequest, "If-Match holds no entity tags");
-    problem.0.hint = Some("send the ETag of an answer as it came, with its quotes".to_owned());
-    problem
+    Problem::new(ErrorCode::BadRequest, "If-Match holds no entity tags")
+        .with_hint("send the ETag of an answer as it came, with its quotes")
 }
 
 #[cfg(test)]

@@ -1,27 +1,24 @@
 //! `/api/v1/sessions`.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::CreateSession;
 use filrouge_store::command::SessionFilter;
 use filrouge_store::verify::{Report, Verdict};
 use filrouge_types::{IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp};
 use serde::{Deserialize, Serialize};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::openapi::{
     Called, InLedger, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored,
-    Tagged, VerifyReport, WithBody, Writing,
+    Tagged, WithBody, Writing,
 };
 use crate::routes::session::tagged;
 use filrouge_http::access::{may, tell_session_token};
-use filrouge_http::answer::{Page, created, json, written};
+use filrouge_http::answer::{Answer, Page, created, json};
 use filrouge_http::extract::{
     Cursor, InSession, InTenant, Limit, NoParameters, OptionalBody, Query,
 };
-use filrouge_http::problem::Problem;
 
 /// Makes a session.
 ///
@@ -39,12 +36,12 @@ pub(super) async fn create(
     mut at: InTenant<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CreateSession>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let sessions = &app.engine().sessions;
     let fresh = sessions.fresh_token(&mut at.caller)?;
     let session = sessions.create(&at.caller, request).await?;
     let new = !session.replayed;
-    let response = written(created(new), &session)?;
+    let response = created(new, &session)?;
     let mut response = tagged(response, &session)?;
     if let Some(fresh) = fresh.filter(|_| new) {
         tell_session_token(&mut response, &fresh);
@@ -94,7 +91,7 @@ pub(super) async fn list(
     State(app): State<App>,
     at: InTenant<may::Read>,
     Query(query): Query<ListQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let filter = SessionFilter {
         project_id: query.project_id,
         team_id: None,
@@ -112,7 +109,7 @@ pub(super) async fn list(
         .sessions
         .list(&at.caller, filter, query.cursor.map(Into::into), limit)
         .await?;
-    json(StatusCode::OK, &Page { data, next_cursor })
+    json(&Page { data, next_cursor })
 }
 
 /// Gives a session.
@@ -128,14 +125,17 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InSession<may::Read>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let sessions = &app.engine().sessions;
     let session = sessions.get(&at.caller, &at.session).await?;
-    tagged(json(StatusCode::OK, &session)?, &session)
+    tagged(json(&session)?, &session)
 }
 
-#[derive(Serialize)]
+/// What a verification looked at and found.
+#[derive(Serialize, ToSchema)]
+#[schema(as = VerifyReport)]
 struct Verified<'a> {
+    /// The outcome.
     status: Verdict,
     #[serde(flatten)]
     report: &'a Report,
@@ -148,21 +148,18 @@ struct Verified<'a> {
     operation_id = "verifySession",
     tag = "reading",
     params(SessionPath),
-    responses(Shown<VerifyReport>, Problems<(Called, Stored, OfSession, InLedger)>)
+    responses(Shown<Verified<'_>>, Problems<(Called, Stored, OfSession, InLedger)>)
 )]
 pub(super) async fn verify(
     State(app): State<App>,
     at: InSession<may::Read>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     // It reads a whole session or many: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
     let report = app.engine().sessions.verify(&at.caller, at.session).await?;
-    json(
-        StatusCode::OK,
-        &Verified {
-            status: report.verdict(),
-            report: &report,
-        },
-    )
+    json(&Verified {
+        status: report.verdict(),
+        report: &report,
+    })
 }

@@ -1,16 +1,13 @@
 //! `/api/v1/sessions/{session_id}/stats`.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::SessionStatistics;
 
 use crate::app::App;
 use crate::openapi::{Called, OfSession, Problems, SessionPath, Shown, Stored};
 use filrouge_http::access::may;
-use filrouge_http::answer::json;
+use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::{InSession, NoParameters, Query};
-use filrouge_http::problem::Problem;
 
 /// Counts what a session amounts to: by itself, with all it has started, and without what was copied.
 ///
@@ -27,9 +24,9 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InSession<may::Read>,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     // It reads a whole session or many: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
     let statistics = app.engine().stats.of(&at.caller, &at.session).await?;
-    json(StatusCode::OK, &statistics)
+    json(&statistics)
 }

@@ -3,22 +3,22 @@
 //!
 //! The recording is a task of its own: a caller that goes away takes nothing with it of what has come.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_transcode::{RecordStream, StreamFormat};
 use filrouge_types::{ErrorCode, Turn};
 use serde::{Deserialize, Deserializer, de};
 use tracing::Instrument;
 use utoipa::IntoParams;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::Schema;
 
+use super::busy::done;
 use crate::app::App;
 use crate::openapi::{
     Called, OfSession, OfTurn, Problems, Stored, Streaming, TurnPath, UnderLease, Writing, Written,
+    words,
 };
 use filrouge_http::access::may;
-use filrouge_http::answer::written;
+use filrouge_http::answer::{Answer, written};
 use filrouge_http::extract::{InTurn, Query, RawBody};
 use filrouge_http::problem::Problem;
 
@@ -57,12 +57,7 @@ fn name<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Box<str>>, D::Error> {
 }
 
 fn formats() -> Schema {
-    let words = StreamFormat::ALL.map(StreamFormat::as_str);
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .enum_values(Some(words))
-        .build()
-        .into()
+    words(StreamFormat::ALL.map(StreamFormat::as_str))
 }
 
 /// Records a provider's response into an open turn while it arrives.
@@ -89,7 +84,7 @@ pub(super) async fn record(
     at: InTurn<may::Write>,
     Query(query): Query<RecordQuery>,
     body: RawBody,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     if *app.stopping().borrow() {
         return Err(Problem::new(
             ErrorCode::Overloaded,
@@ -116,17 +111,6 @@ pub(super) async fn record(
         drop(slot);
         turn
     };
-    let turn = match tokio::spawn(task.in_current_span()).await {
-        Ok(turn) => turn?,
-        Err(fault) => match fault.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => {
-                return Err(Problem::new(
-                    ErrorCode::Internal,
-                    "the recording was given up",
-                ));
-            }
-        },
-    };
-    written(StatusCode::OK, &turn)
+    let turn = done(tokio::spawn(task.in_current_span())).await??;
+    written(&turn)
 }

@@ -5,19 +5,21 @@
 //! them, so that a reader that is slow costs no memory, and one that comes back with `Last-Event-ID`, after whatever
 //! has happened, goes on exactly where it was.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::convert::Infallible;
+use std::future::ready;
 use std::time::Duration;
 
 use axum::body::{Body as HttpBody, Bytes};
-use axum::http::{HeaderMap, HeaderValue, Response, header};
+use axum::http::{HeaderMap, Response, header};
 use filrouge_engine::following::{Tail as Reader, TailEvent};
 use filrouge_types::{ErrorCode, Failure};
-use hyper::body::{Body, Frame};
+use futures_util::StreamExt;
+use futures_util::stream::{once, unfold};
 use serde::Serialize;
 
 use crate::app::App;
 use filrouge_http::access::{Principal, may};
+use filrouge_http::answer::{Answer, accepted};
 use filrouge_http::extract::InSession;
 use filrouge_http::limits::StreamSlot;
 use filrouge_http::problem::Problem;
@@ -31,14 +33,7 @@ const RETRY: &str = "retry: 1000\n\n";
 
 /// Whether the caller asks for a stream.
 pub(super) fn wanted(headers: &HeaderMap) -> bool {
-    let accepts = headers.get_all(header::ACCEPT).iter();
-    let mut ranges = accepts
-        .filter_map(|v| v.to_str().ok())
-        .flat_map(|v| v.split(','));
-    ranges.any(|range| {
-        let essence = range.split(';').next().unwrap_or("").trim();
-        essence.eq_ignore_ascii_case("text/event-stream")
-    })
+    accepted(headers).any(|media_type| media_type == "text/event-stream")
 }
 
 /// The seq that a client has seen last.
@@ -48,10 +43,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     };
     let seq = value.to_str().ok().and_then(|text| text.parse().ok());
     seq.map(Some).ok_or_else(|| {
-        let mut problem = Problem::new(ErrorCode::Invalid, "Last-Event-ID is no seq");
-        problem.0.hint =
-            Some("send the id of the last event that came, or leave it out".to_owned());
-        problem
+        Problem::new(ErrorCode::Invalid, "Last-Event-ID is no seq")
+            .with_hint("send the id of the last event that came, or leave it out")
     })
 }
 
@@ -62,7 +55,7 @@ pub(super) async fn open(
     headers: &HeaderMap,
     after: Option<u64>,
     drafts: bool,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let asked = last_event_id(headers)?.or(after);
     let slot = app.limits().stream(at.principal.name())?;
     let following = &app.engine().following;
@@ -76,21 +69,16 @@ pub(super) async fn open(
         caught_up: false,
         _slot: slot,
     };
-    let stream = Stream(Box::pin(step(tail, Bytes::from_static(RETRY.as_bytes()))));
-    let mut response = Response::new(HttpBody::new(stream));
-    for (name, value) in [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-    ] {
-        response
-            .headers_mut()
-            .insert(name, HeaderValue::from_static(value));
-    }
-    // Proxies that gather answers would hold events back.
-    response
-        .headers_mut()
-        .insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    // It asks the tail for more only when there is room to send it.
+    let events = unfold(Some(tail), |tail| async { tail?.next().await });
+    let stream = once(ready(Bytes::from_static(RETRY.as_bytes()))).chain(events);
+    Response::builder()
+        .header(header::CONTENT_TYPE, "text/event-stream")
+        .header(header::CACHE_CONTROL, "no-store")
+        // Proxies that gather answers would hold events back.
+        .header("x-accel-buffering", "no")
+        .body(HttpBody::from_stream(stream.map(Ok::<_, Infallible>)))
+        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
 }
 
 struct Tail {
@@ -102,29 +90,22 @@ struct Tail {
     _slot: StreamSlot,
 }
 
-/// What a stream does next.
-enum Next {
-    /// It sends this.
-    Send(Bytes),
-    /// It sends this and ends.
-    Last(Bytes),
-    /// It ends.
-    End,
-}
+/// What a stream sends, and the tail unless that is its end.
+type Step = Option<(Bytes, Option<Tail>)>;
 
 impl Tail {
-    async fn next(&mut self) -> Next {
+    async fn next(mut self) -> Step {
         loop {
             // Also while there is always something to read.
             if *self.app.stopping().borrow() {
-                return Next::End;
+                return None;
             }
             if !self.principal.still_valid() {
                 return self.ended("credentials");
             }
             if !self.caught_up {
                 match self.read().await {
-                    Ok(Some(events)) => return Next::Send(events),
+                    Ok(Some(events)) => return Some((events, Some(self))),
                     Ok(None) => continue,
                     Err(failure) => return self.failed(&failure),
                 }
@@ -134,7 +115,7 @@ impl Tail {
                 () = self.app.stopped() => {}
                 () = self.principal.ended() => {}
                 () = tokio::time::sleep(HEARTBEAT) => {
-                    return Next::Send(Bytes::from_static(b": heartbeat\n\n"));
+                    return Some((Bytes::from_static(b": heartbeat\n\n"), Some(self)));
                 }
             }
         }
@@ -154,7 +135,7 @@ impl Tail {
         Ok(Some(out).filter(|out| !out.is_empty()).map(Into::into))
     }
 
-    fn failed(&self, failure: &Failure) -> Next {
+    fn failed(&self, failure: &Failure) -> Step {
         match failure.code {
             ErrorCode::SessionErased => {
                 let name = filrouge_types::JsonText::from_plain(self.reader.session().as_str());
@@ -163,7 +144,7 @@ impl Tail {
                     name.as_token()
                 );
                 self.ended("erased");
-                Next::Last(event.into())
+                Some((event.into(), None))
             }
             // It is somebody else's now: linked by its owner.
             ErrorCode::SessionNotFound => self.ended("owner"),
@@ -174,9 +155,9 @@ impl Tail {
         }
     }
 
-    fn ended(&self, reason: &'static str) -> Next {
+    fn ended(&self, reason: &'static str) -> Step {
         self.app.metrics().tail_dropped(reason);
-        Next::End
+        None
     }
 }
 
@@ -202,46 +183,11 @@ fn write<T: Serialize>(
     Ok(())
 }
 
-type Step = Pin<Box<dyn Future<Output = Option<(Bytes, Option<Tail>)>> + Send>>;
-
-/// First sends `first`, then whatever the tail has.
-async fn step(tail: Tail, first: Bytes) -> Option<(Bytes, Option<Tail>)> {
-    Some((first, Some(tail)))
-}
-
-async fn advance(mut tail: Tail) -> Option<(Bytes, Option<Tail>)> {
-    match tail.next().await {
-        Next::Send(events) => Some((events, Some(tail))),
-        Next::Last(events) => Some((events, None)),
-        Next::End => None,
-    }
-}
-
-/// The body: asks the tail for more only when there is room to send it.
-struct Stream(Step);
-
-impl Body for Stream {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let Some((events, tail)) = std::task::ready!(self.0.as_mut().poll(cx)) else {
-            return Poll::Ready(None);
-        };
-        self.0 = match tail {
-            Some(tail) => Box::pin(advance(tail)),
-            None => Box::pin(std::future::ready(None)),
-        };
-        Poll::Ready(Some(Ok(Frame::data(events))))
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     fn asks(accept: &[&str]) -> bool {

@@ -1,9 +1,7 @@
 //! `/api/admin/tenants/{tenant_id}/technical-status`: how live calls of a tenant do (DESIGN §12).
 
-use axum::body::Body as HttpBody;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{Response, StatusCode};
 use filrouge_engine::Caller;
 use filrouge_engine::kpi::TechnicalStatus;
 use filrouge_types::ErrorCode;
@@ -11,7 +9,7 @@ use filrouge_types::ErrorCode;
 use crate::app::App;
 use crate::openapi::{Called, Large, OfTenant, Problems, Shown, Stored, TenantPath};
 use filrouge_http::access::may;
-use filrouge_http::answer::json;
+use filrouge_http::answer::{Answer, json};
 use filrouge_http::extract::{InTenant, NoParameters, Query};
 use filrouge_http::problem::Problem;
 
@@ -34,8 +32,6 @@ pub(super) fn own(caller: &Caller, named: Named) -> Result<(), Problem> {
 }
 
 /// Tells how live calls of the tenant do: key figures of the last seven days, and what happened last.
-///
-/// An answer that took long to make is given again for some seconds: `as_of` tells when it was so.
 #[utoipa::path(
     get,
     path = "/api/admin/tenants/{tenant_id}/technical-status",
@@ -49,8 +45,10 @@ pub(super) async fn show(
     at: InTenant<may::Administer>,
     tenant: Named,
     _: Query<NoParameters>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     own(&at.caller, tenant)?;
-    let status = app.statuses().status(app.engine(), &at.caller).await?;
-    json(StatusCode::OK, &*status)
+    // It reads all events of a week: not too many of them at a time.
+    let _leave = app.limits().large_answer().await?;
+    let status = app.engine().events.technical_status(&at.caller).await?;
+    json(&status)
 }

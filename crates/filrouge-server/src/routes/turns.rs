@@ -1,8 +1,6 @@
 //! `/api/v1/sessions/{session_id}/turns`.
 
-use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
 use filrouge_engine::scopes::RecentTurns;
 use filrouge_engine::{
     CancelTurn, FailTurn, FinalizeTurn, ListTurns, RedactTurn, ReplaceTurn, StartTurn,
@@ -19,7 +17,7 @@ use crate::openapi::{
     UnderLease, WithBody, Writing, Written,
 };
 use filrouge_http::access::{Principal, may, tell_session_token};
-use filrouge_http::answer::{Page, as_of, created, json, json_text, no_content, written};
+use filrouge_http::answer::{Answer, Page, as_of, created, json, json_text, no_content, written};
 use filrouge_http::extract::{
     Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
 };
@@ -44,7 +42,7 @@ pub(super) async fn start(
     mut at: InSession<may::Write>,
     Query(query): Query<OnOpenTurn>,
     Body(request): Body<StartTurn>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let on_busy = query.policy()?;
     let fresh = app.engine().sessions.fresh_token(&mut at.caller)?;
     let session = at.session.clone();
@@ -64,7 +62,7 @@ pub(super) async fn start(
             }
         }
     };
-    let mut response = written(created(!turn.replayed), &turn)?;
+    let mut response = created(!turn.replayed, &turn)?;
     if let Some(fresh) = fresh
         && turn.first_seq == 1
         && app
@@ -113,7 +111,7 @@ pub(super) async fn list(
     State(app): State<App>,
     at: InSession<may::Read>,
     Query(query): Query<ListQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let query = ListTurns {
         status: query.status,
         request_id: query.request_id,
@@ -127,18 +125,18 @@ pub(super) async fn list(
         return copied(&recent);
     }
     let (data, next_cursor) = turns.list(&at.caller, &at.session, query).await?;
-    json(StatusCode::OK, &Page { data, next_cursor })
+    json(&Page { data, next_cursor })
 }
 
 /// A page out of a copy, which holds turns as they are answered (DESIGN §7).
-fn copied(recent: &RecentTurns) -> Result<Response<HttpBody>, Problem> {
+fn copied(recent: &RecentTurns) -> Answer {
     let mut text = b"{\"data\":[".to_vec();
     text.extend(recent.turns.join(&b','));
     text.extend_from_slice(b"],\"next_cursor\":");
     serde_json::to_writer(&mut text, &recent.next_cursor)
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
     text.push(b'}');
-    let response = json_text(StatusCode::OK, text);
+    let response = json_text(text);
     Ok(match recent.as_of_seq {
         Some(seq) => as_of(response, seq),
         None => response,
@@ -167,12 +165,12 @@ pub(super) async fn show(
     State(app): State<App>,
     at: InTurn<may::Read>,
     Query(query): Query<ShowQuery>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let engine = app.engine();
     let turn = || engine.turns.get(&at.caller, &at.session, at.turn);
     let wait = wait(query.wait)?;
     if wait.is_zero() {
-        return json(StatusCode::OK, &turn().await?);
+        return json(&turn().await?);
     }
     let _slot = app.limits().stream(at.principal.name())?;
     let closed = engine
@@ -183,7 +181,7 @@ pub(super) async fn show(
         () = app.stopped() => turn().await?,
         () = at.principal.ended() => return Err(Principal::no_longer_valid()),
     };
-    json(StatusCode::OK, &turn)
+    json(&turn)
 }
 
 /// Ends a turn with an answer.
@@ -203,13 +201,13 @@ pub(super) async fn finalize(
     at: InTurn<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<FinalizeTurn>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let turn = app
         .engine()
         .turns
         .finalize(&at.caller, at.session, at.turn, request)
         .await?;
-    written(StatusCode::OK, &turn)
+    written(&turn)
 }
 
 /// Before a turn is ended that is recorded here, what has come is written: for those alone whose turn it is.
@@ -237,14 +235,14 @@ pub(super) async fn fail(
     at: InTurn<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<FailTurn>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
         .turns
         .fail(&at.caller, at.session, at.turn, request)
         .await?;
-    written(StatusCode::OK, &turn)
+    written(&turn)
 }
 
 /// Ends a turn by the user's wish, after what was shown so far.
@@ -262,14 +260,14 @@ pub(super) async fn cancel(
     at: InTurn<may::Write>,
     _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CancelTurn>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     flush_recording(&app, &at).await;
     let turn = app
         .engine()
         .turns
         .cancel(&at.caller, at.session, at.turn, request)
         .await?;
-    written(StatusCode::OK, &turn)
+    written(&turn)
 }
 
 /// Erases the contents of a turn; that it was there, and who redacted it, stays.
@@ -287,13 +285,13 @@ pub(super) async fn redact(
     at: InTurn<may::Redact>,
     _: Query<NoParameters>,
     Body(request): Body<RedactTurn>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let turn = app
         .engine()
         .erasure
         .redact_turn(&at.caller, at.session, at.turn, request)
         .await?;
-    written(StatusCode::OK, &turn)
+    written(&turn)
 }
 
 /// Replaces a closed turn by a corrected one; nothing of the old one is edited.
@@ -311,11 +309,11 @@ pub(super) async fn replace(
     at: InTurn<may::Write>,
     _: Query<NoParameters>,
     Body(request): Body<ReplaceTurn>,
-) -> Result<Response<HttpBody>, Problem> {
+) -> Answer {
     let turn = app
         .engine()
         .turns
         .replace(&at.caller, at.session, at.turn, request)
         .await?;
-    written(created(!turn.replayed), &turn)
+    created(!turn.replayed, &turn)
 }

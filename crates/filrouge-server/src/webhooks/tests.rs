@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use filrouge_store::read::ChangeKind;
+use prometheus_client::registry::Registry;
 
 use super::post::{Refusal, RetryAfter, Sent};
 use super::state::{State, Stored};
@@ -246,7 +247,7 @@ async fn what_is_not_asked_for_is_passed_over() {
     settle(&mut worker).await;
     assert_eq!(world.receiver.count(), 0);
     assert_eq!(world.ledger.position().commit_no, commits + 5);
-    let text = world.metrics.encode(0, 0).unwrap();
+    let text = world.metrics.encode(0, 0, &Registry::default()).unwrap();
     assert!(
         text.contains("filrouge_webhook_lag_commits{webhook=\"crm\"} 0"),
         "{text}"

@@ -93,6 +93,7 @@ fn no_cursor(text: impl fmt::Debug) -> Failure {
 
 /// What happened to a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// It was made, perhaps with items.
@@ -109,18 +110,22 @@ pub enum ChangeKind {
     Checkpoint,
 }
 
-/// One change.
+/// What happened to a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionChange {
-    /// The place behind this change: what `after` takes.
+    /// The place behind this change, which no other has: what `after` takes.
+    #[cfg_attr(feature = "openapi", schema(example = "42"))]
     pub cursor: String,
     /// What happened.
     pub kind: ChangeKind,
     /// The session.
     pub session_id: SessionId,
-    /// The first seq that was added.
+    /// The first seq that was added, if any was.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub first_seq: Option<u64>,
-    /// The last seq that was added.
+    /// The last seq that was added, if any was.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub last_seq: Option<u64>,
     /// The store's time of the commit.
     pub at: Timestamp,

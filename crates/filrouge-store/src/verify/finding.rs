@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// One thing that is not what was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Finding {
     /// The session, when it is about one.
     pub session_id: Option<String>,

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use filrouge_http::AllowedOrigin;
 use filrouge_http::access::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
 use filrouge_types::TenantId;
 
-use super::layers::{Form, Layers, filled};
+use super::layers::{Form, Layers, NONE, filled};
 use crate::exit::Usage;
 
 /// More would make expired tokens good for too long.
@@ -16,6 +17,7 @@ const LEEWAY_MAX_S: u64 = 300;
 #[derive(Debug, Clone)]
 pub(crate) struct AccessConfig {
     pub(crate) require_session_token: bool,
+    allowed_origins: Vec<AllowedOrigin>,
     jwt: Option<JwtSettings>,
     /// Whether an issuer is described in part: a member that is forgotten must not leave a server open.
     incomplete: bool,
@@ -31,6 +33,17 @@ fn source(text: &str) -> Result<JwksSource, String> {
     )
 }
 
+fn origins(text: &str) -> Result<Vec<AllowedOrigin>, String> {
+    text.split(',')
+        .map(|origin| origin.trim().parse().map_err(|e| format!("{e}")))
+        .collect()
+}
+
+fn joined(all: &[impl ToString]) -> String {
+    let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+    all.join(",")
+}
+
 fn algorithms(text: &str) -> Result<Vec<JwtAlgorithm>, String> {
     text.split(',')
         .map(|name| name.trim().parse().map_err(|e| format!("{e}")))
@@ -41,6 +54,15 @@ impl AccessConfig {
     pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
         let has_section = layers.has("jwt");
         let require_session_token = layers.truth("access.require_session_token", false)?;
+        let allowed_origins = layers.read(
+            ("access.allowed_origins", Form::List),
+            || Ok(Vec::new()),
+            origins,
+            |origins| match origins.as_slice() {
+                [] => NONE.to_owned(),
+                origins => joined(origins),
+            },
+        )?;
         let jwks = layers.optional("jwt.jwks", source)?;
         let issuer = layers.optional("jwt.issuer", filled)?;
         let audience = layers.optional("jwt.audience", filled)?;
@@ -58,11 +80,8 @@ impl AccessConfig {
         let leeway = Duration::from_secs(30);
         let leeway = layers.seconds("jwt.leeway_s", 0..=LEEWAY_MAX_S, leeway)?;
         let all = || Ok(JwtAlgorithm::all());
-        let shown = |names: &Vec<JwtAlgorithm>| {
-            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-            names.join(",")
-        };
-        let algorithms = layers.read(("jwt.algorithms", Form::List), all, algorithms, shown)?;
+        let form = ("jwt.algorithms", Form::List);
+        let algorithms = layers.read(form, all, algorithms, |names| joined(names))?;
         let jwt = match (jwks, issuer, audience) {
             (Some(jwks), Some(issuer), Some(audience)) => Some(JwtSettings {
                 jwks,
@@ -79,6 +98,7 @@ impl AccessConfig {
         };
         Ok(Self {
             require_session_token,
+            allowed_origins,
             incomplete: incomplete && jwt.is_none(),
             jwt,
         })
@@ -96,6 +116,7 @@ impl AccessConfig {
         }
         Ok(AccessSettings {
             tenant: tenant.clone(),
+            origins: self.allowed_origins.clone(),
             jwt: self.jwt.clone(),
         })
     }

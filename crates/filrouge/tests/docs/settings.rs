@@ -52,6 +52,7 @@ fn the_table_of_settings_is_the_programs() {
         let set = match (name.as_str(), value.as_str()) {
             ("store_direct", _) => "postgres://host/database",
             ("search.embedder.kind", _) => "minilm",
+            ("access.allowed_origins", _) => "https://app.example.org",
             (_, "none") => "1",
             (_, value) => value,
         };

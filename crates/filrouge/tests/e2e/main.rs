@@ -29,6 +29,7 @@ mod context;
 mod copy;
 mod copy_postgres;
 mod copy_refused;
+mod cors;
 mod doctor_session;
 mod ephemeral;
 mod erase;

@@ -30,6 +30,7 @@ async fn server() -> Server {
     let engine = Arc::new(engine);
     let settings = AccessSettings {
         tenant: TenantId::default_tenant(),
+        origins: Vec::new(),
         jwt: None,
     };
     let authority = Authority::start(engine.clone(), clock.clone(), settings)

@@ -31,10 +31,8 @@ where
         if encoding(request.headers()) != Ok(Encoding::Plain) {
             http.metrics().body_refused(Refusal::Encoding.reason());
             let what = "a stream is taken as it is, without content-encoding";
-            let mut problem = Problem::new(ErrorCode::UnsupportedMediaType, what);
-            problem.0.hint =
-                Some("send the decoded bytes: iter_bytes(), not iter_raw()".to_owned());
-            return Err(problem);
+            return Err(Problem::new(ErrorCode::UnsupportedMediaType, what)
+                .with_hint("send the decoded bytes: iter_bytes(), not iter_raw()"));
         }
         let room = http.limits().body();
         room.is_for(&caller(&request), false);

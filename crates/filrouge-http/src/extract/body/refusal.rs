@@ -21,7 +21,7 @@ pub(super) fn refusal<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
             let inner = e.inner();
             let at = format!(" at line {} column {}", inner.line(), inner.column());
             let said = inner.to_string();
-            Words::of(said.strip_suffix(&at).unwrap_or(&said)).about(&place)
+            Words::of(said.strip_suffix(&at).unwrap_or(&said), "member").about(&place)
         }
         Err(e) => Problem::new(ErrorCode::BadRequest, e.inner().to_string()),
     }

@@ -1,0 +1,99 @@
+//! Pages of other origins (CORS): those that are configured may call every wire.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::http::{HeaderValue, header};
+use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
+
+use crate::access::SESSION_TOKEN;
+use crate::answer::{AS_OF_SEQ, DURABILITY, MASKED, SOURCE};
+use crate::request_id::FILROUGE_REQUEST_ID;
+
+/// How long a browser may keep the answer to a preflight request.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// The origin of pages that may call: `https://app.example.org`, with a port unless it is the scheme's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedOrigin(pub(crate) HeaderValue);
+
+/// The text is no origin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no origin such as https://app.example.org or http://localhost:5173")]
+pub struct NoOrigin(String);
+
+impl FromStr for AllowedOrigin {
+    type Err = NoOrigin;
+
+    fn from_str(text: &str) -> Result<Self, NoOrigin> {
+        let no_origin = || NoOrigin(text.to_owned());
+        let url = reqwest::Url::parse(text).map_err(|_| no_origin())?;
+        let is_page = matches!(url.scheme(), "http" | "https");
+        // Browsers send it in this form, and the comparison is of bytes.
+        if !is_page || url.origin().ascii_serialization() != text {
+            return Err(no_origin());
+        }
+        HeaderValue::from_str(text)
+            .map(Self)
+            .map_err(|_| no_origin())
+    }
+}
+
+impl fmt::Display for AllowedOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.to_str().unwrap_or_default())
+    }
+}
+
+/// Answers preflight requests, and lets pages of `origins` read the answers. Credentials of the browser are not
+/// allowed: callers are known by `Authorization`.
+pub(crate) fn layer(origins: &[AllowedOrigin]) -> CorsLayer {
+    let origins = origins.iter().map(|origin| origin.0.clone());
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::list(origins))
+        .allow_methods(AllowMethods::mirror_request())
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers([
+            header::ETAG,
+            header::RETRY_AFTER,
+            header::CONTENT_DISPOSITION,
+            DURABILITY,
+            MASKED,
+            SOURCE,
+            AS_OF_SEQ,
+            SESSION_TOKEN,
+            FILROUGE_REQUEST_ID,
+        ])
+        .max_age(KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_written_as_browsers_send_it() {
+        for good in [
+            "https://app.example.org",
+            "http://localhost:5173",
+            "http://[::1]:8080",
+        ] {
+            let origin = good.parse::<AllowedOrigin>().map(|o| o.to_string());
+            assert_eq!(origin.as_deref(), Ok(good));
+        }
+        for bad in [
+            "",
+            "*",
+            "null",
+            "app.example.org",
+            "https://app.example.org/",
+            "https://App.example.org",
+            "https://app.example.org:443",
+            "https://u@app.example.org",
+            "ftp://app.example.org",
+        ] {
+            assert!(bad.parse::<AllowedOrigin>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Pages of other origins: those that are configured read the answers of every wire, others do not (docs/access.md).
+
+use serde_json::json;
+
+use crate::caller::{Caller, key};
+use crate::http::Reply;
+use crate::world::World;
+
+const PAGE: &str = "https://app.example.org";
+const STRANGER: &str = "https://app.example.net";
+
+const WIRES: [&str; 3] = ["/api/v1/sessions", "/openai/v1/conversations/s", "/mcp"];
+
+fn allowed(reply: &Reply) -> Option<&str> {
+    reply.header("access-control-allow-origin")
+}
+
+#[test]
+fn pages_of_an_allowed_origin_call_every_wire() {
+    let world = World::new();
+    let admin = key(&world, &["--role", "admin"]);
+    let server = world.serve_where(&[("FILROUGE_ALLOWED_ORIGINS", PAGE)], &[]);
+    let client = server.client();
+    let bearing = Caller::bearing(&server, &admin);
+    bearing.post("", &json!({ "session_id": "s" })).wrote(201);
+    for target in WIRES {
+        let asks = |origin: &str| {
+            let headers = format!(
+                "origin: {origin}\r\naccess-control-request-method: POST\r\n\
+                 access-control-request-headers: authorization,filrouge-fence\r\n"
+            );
+            client.bare("OPTIONS", target, &headers)
+        };
+        let preflight = asks(PAGE);
+        assert_eq!(preflight.status, 200, "{target}: without credentials");
+        assert_eq!(allowed(&preflight), Some(PAGE), "{target}");
+        let header = |name: &str| preflight.header(name).map(str::to_owned);
+        assert_eq!(
+            header("access-control-allow-methods").as_deref(),
+            Some("POST")
+        );
+        assert_eq!(
+            header("access-control-allow-headers").as_deref(),
+            Some("authorization,filrouge-fence")
+        );
+        assert_eq!(allowed(&asks(STRANGER)), None, "{target}");
+
+        let nobody = client.bare("GET", target, &format!("origin: {PAGE}\r\n"));
+        assert_eq!(nobody.status, 401, "{target}");
+        assert_eq!(
+            allowed(&nobody),
+            Some(PAGE),
+            "{target}: failures are read, too"
+        );
+        let known = format!("origin: {PAGE}\r\nauthorization: Bearer {admin}\r\n");
+        let reply = client.bare("GET", target, &known);
+        // MCP knows POST alone.
+        assert_eq!(reply.status == 200, target != "/mcp", "{target}");
+        assert_eq!(allowed(&reply), Some(PAGE), "{target}");
+        let exposed = reply.header("access-control-expose-headers");
+        assert!(exposed.is_some_and(|names| names.contains("filrouge-durability")));
+        let stranger = format!("origin: {STRANGER}\r\nauthorization: Bearer {admin}\r\n");
+        assert_eq!(allowed(&client.bare("GET", target, &stranger)), None);
+    }
+    let call = |origin: &str| {
+        let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\norigin: {origin}\r\nauthorization: Bearer {admin}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        client.raw(head.as_bytes()).status
+    };
+    assert_eq!(call(STRANGER), 403);
+    assert_ne!(call(PAGE), 403);
+    server.stop();
+}
+
+#[test]
+fn without_keys_allowed_pages_call_and_others_are_refused() {
+    let world = World::new();
+    let server = world.serve_where(&[("FILROUGE_ALLOWED_ORIGINS", PAGE)], &[]);
+    let client = server.client();
+    let from = |origin: &str| client.bare("GET", "/api/v1/info", &format!("origin: {origin}\r\n"));
+    assert_eq!(from(PAGE).status, 200);
+    from(STRANGER).fails(403, "forbidden");
+    let elsewhere = format!(
+        "GET /api/v1/info HTTP/1.1\r\nhost: app.example.org\r\norigin: {PAGE}\r\nconnection: close\r\n\r\n"
+    );
+    client.raw(elsewhere.as_bytes()).fails(403, "forbidden");
+    server.stop();
+}
+
+#[test]
+fn unless_it_is_configured_nothing_is_allowed() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    let headers = format!("origin: {PAGE}\r\naccess-control-request-method: GET\r\n");
+    let preflight = client.bare("OPTIONS", "/healthz", &headers);
+    assert_eq!((preflight.status, allowed(&preflight)), (403, None));
+    let own = client.bare("GET", "/api/v1/info", "origin: http://localhost:5173\r\n");
+    assert_eq!((own.status, allowed(&own)), (200, None));
+    server.stop();
+    let wrong = world
+        .command(&["serve"])
+        .env("FILROUGE_ALLOWED_ORIGINS", "*")
+        .output();
+    let told = String::from_utf8(wrong.unwrap().stderr).unwrap();
+    assert!(told.contains("is no origin such as"), "{told}");
+}
