@@ -290,9 +290,12 @@ impl Shared {
 }
 
 fn unauthenticated() -> Problem {
-    Problem::new(ErrorCode::Unauthenticated,
-        "the request has no valid credentials",).with_hint("send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token"
-            .to_owned(),)
+    let hint = "send the header Authorization: Bearer with an API key (`filrouge keys create` makes one) or a token";
+    Problem::new(
+        ErrorCode::Unauthenticated,
+        "the request has no valid credentials",
+    )
+    .with_hint(hint)
 }
 
 /// Reads the keys again when something was committed, so that no request has to.
