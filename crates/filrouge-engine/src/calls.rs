@@ -2,7 +2,6 @@
 //! the newest checkpoint and what came after it, wherever the next webhook lands.
 
 mod checkpoint;
-mod counters;
 mod enter;
 mod journal;
 mod lease;
@@ -15,8 +14,6 @@ mod tests;
 mod unclaimed;
 mod words;
 
-pub(crate) use counters::CallCounters;
-pub use counters::CallCounts;
 pub use enter::{Entered, Webhook};
 pub(crate) use journal::Journaled;
 pub(crate) use lease::held;

@@ -7,7 +7,8 @@ use filrouge_store::text_index::TextIndex;
 use filrouge_store::{Entropy, Ledger};
 use filrouge_types::Clock;
 
-use crate::core::{Core, Settings};
+use crate::core::Core;
+use crate::settings::Settings;
 use crate::upkeep::Indexing;
 use crate::validate::Limits;
 

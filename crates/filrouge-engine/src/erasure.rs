@@ -107,7 +107,7 @@ impl Erasure {
                 "reason must not be empty: it tells later why something is missing",
             ));
         }
-        self.settings.limits.label(Some(reason), "reason")?;
+        self.limits().label(Some(reason), "reason")?;
         let by = match &scope.viewer {
             Viewer::Operator => "operator",
             Viewer::EndUser(Some(identity)) => identity.as_str(),

@@ -80,7 +80,7 @@ impl Core {
             true => scope.clone().with_hold(None),
             false => scope.clone(),
         };
-        let limits = &self.settings.limits;
+        let limits = self.limits();
         limits.label(Some(&request.kind), "kind")?;
         if request.kind.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "kind must not be empty"));

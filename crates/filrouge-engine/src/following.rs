@@ -13,6 +13,7 @@ use crate::engine::Following;
 mod drafts;
 mod live;
 mod tail;
+mod turns;
 
 pub use drafts::DraftEvent;
 pub use live::Follower;

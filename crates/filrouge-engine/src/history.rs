@@ -1,222 +1,27 @@
-//! Conversation history in two scopes, under the names of its contract (DESIGN §7): what an application calls that
-//! keeps history as the contract describes it, in place of what it had of its own.
+//! Conversation history in two scopes, under the names of its contract (DESIGN §7, docs/history-contract.md): for an
+//! application that keeps history as the contract describes it.
 //!
-//! Every method of a port takes one struct, whose fields are the arguments of the contract by their names. Beyond the
-//! contract the calls that read or end something also say on whose behalf: what is one identity's looks absent to
-//! everybody else (P6), and a session id alone opens nothing once it is linked.
+//! It has no rule of its own: sessions, turns and links are those of the services. Beyond the contract a call says on
+//! whose behalf it is made: what is one identity's looks absent to everybody else (P6), and a session id alone opens
+//! nothing once it is linked.
 
-use async_trait::async_trait;
-use filrouge_types::{Failure, IdentityId, RawJson, RequestId, SessionId, Timestamp, Turn, TurnId};
+use std::sync::Arc;
 
-mod recent;
-mod service;
-mod session_store;
+use filrouge_types::{
+    Channel, ErrorCode, Failure, IdentityId, JsonText, Role, SessionId, TenantId, Turn, TurnId,
+    TurnStatus, Variant,
+};
+
+use crate::caller::Caller;
+use crate::engine::Engine;
+use crate::requests::{CreateSession, FinalizeTurn, StartTurn, text_item};
+use crate::turns::{ListTurns, Told};
+
 #[cfg(test)]
 mod tests;
-mod user_store;
 
-pub use service::{HistoryOptions, HistoryService};
-pub use session_store::EngineSessionStore;
-pub use user_store::EngineUserStore;
-
-/// The arguments of [`SessionConversationStore::start_turn`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnStart {
-    /// The session; it is made when it is not there.
-    pub session_id: SessionId,
-    /// The key of the request, unique in its session.
-    pub request_id: RequestId,
-    /// Who asks, when that is known.
-    pub identity_id: Option<IdentityId>,
-    /// The question in the neutral language.
-    pub question_neutral: String,
-    /// The question in the user's language.
-    pub question_translated: Option<String>,
-    /// Whether the answer is to be translated.
-    pub translate_chat: bool,
-    /// The application's data, a JSON object.
-    pub meta: Option<RawJson>,
-}
-
-/// The arguments of [`SessionConversationStore::finalize_turn`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnFinal {
-    /// The session.
-    pub session_id: SessionId,
-    /// The key that the turn was started with.
-    pub request_id: RequestId,
-    /// The turn.
-    pub turn_id: TurnId,
-    /// On whose behalf.
-    pub identity_id: Option<IdentityId>,
-    /// The answer in the neutral language.
-    pub answer_neutral: String,
-    /// The answer in the user's language.
-    pub answer_translated: Option<String>,
-    /// Whether that is a copy of the neutral one; a supplied translation wins over it.
-    pub answer_translated_is_fallback: Option<bool>,
-    /// Merged over the turn's metadata.
-    pub meta: Option<RawJson>,
-}
-
-/// The arguments of [`SessionConversationStore::list_recent_finalized_turns`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecentQuery {
-    /// The session.
-    pub session_id: SessionId,
-    /// On whose behalf.
-    pub identity_id: Option<IdentityId>,
-    /// At most so many turns; more than 500 are not given.
-    pub limit: usize,
-}
-
-/// Session-scoped history, found by the session id (the contract's `ISessionConversationStore`).
-#[async_trait]
-pub trait SessionConversationStore: Send + Sync {
-    /// Writes the question and gives the turn's id. The same session and request give the same id, whatever else the
-    /// call says: it never fails for being repeated.
-    ///
-    /// # Errors
-    /// `session_conflict` when the session is another identity's, `session_closed`, `turn_open` where one turn at a time
-    /// is the policy, `invalid`, `limit_exceeded`, and the store's.
-    async fn start_turn(&self, call: TurnStart) -> Result<TurnId, Failure>;
-
-    /// Writes the answer. Repeated with the same answer it changes nothing; the first one stands.
-    ///
-    /// # Errors
-    /// `turn_not_found`, `turn_expired`; `turn_mismatch` when the turn is another session's or was started by another
-    /// request; `idempotency_mismatch` for another answer than the first, `turn_closed` when it ended otherwise,
-    /// `session_not_found`, and the store's.
-    async fn finalize_turn(&self, call: TurnFinal) -> Result<(), Failure>;
-
-    /// The newest finalized turns, oldest first; without those that were redacted or replaced. None of a session that
-    /// is not there, or no longer, or somebody else's.
-    ///
-    /// # Errors
-    /// `session_erased`, `integrity_error`, and the store's.
-    async fn list_recent_finalized_turns(&self, call: RecentQuery) -> Result<Vec<Turn>, Failure>;
-}
-
-/// The arguments of [`UserConversationStore::upsert_turn_final`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserTurnFinal {
-    /// Whose turn it is.
-    pub identity_id: IdentityId,
-    /// The session.
-    pub session_id: SessionId,
-    /// The turn.
-    pub turn_id: TurnId,
-    /// The answer in the neutral language.
-    pub answer_neutral: String,
-    /// The answer in the user's language.
-    pub answer_translated: Option<String>,
-    /// Whether that is a copy of the neutral one; a supplied translation wins over it.
-    pub answer_translated_is_fallback: Option<bool>,
-    /// When the caller thinks that it was. The store's own time of the commit is the one that counts and is kept: this
-    /// one takes part in no decision, so that a retry may bring another one.
-    pub finalized_at_utc: Option<Timestamp>,
-    /// Merged over the turn's metadata.
-    pub meta: Option<RawJson>,
-}
-
-/// User-scoped, durable history (the contract's `IUserConversationStore`).
-#[async_trait]
-pub trait UserConversationStore: Send + Sync {
-    /// Links the session to the identity, and makes it when it is not there. Repeated it changes nothing.
-    ///
-    /// # Errors
-    /// `session_linked` when the session is another identity's (logged as `[SESSIONS][LINK_REFUSED]`),
-    /// `session_erased`, and the store's.
-    async fn upsert_session_link(
-        &self,
-        identity_id: IdentityId,
-        session_id: SessionId,
-    ) -> Result<(), Failure>;
-
-    /// Records a turn as it is told, open or finalized, with its times as what the caller says. A turn that is there is
-    /// not changed by being inserted again, but one that is open there and finalized here gets its answer.
-    ///
-    /// # Errors
-    /// `invalid` without an identity or a question, or for a turn that ended without an answer; `turn_redacted` for one
-    /// whose contents were taken out; `turn_mismatch` when the id is not the one that session and request give, or the
-    /// turn there is another identity's; `session_conflict` when the session is; and the store's.
-    async fn insert_turn(&self, turn: Turn) -> Result<(), Failure>;
-
-    /// Writes the final fields of a turn that is there; makes none. Repeated with the same answer it changes nothing.
-    ///
-    /// # Errors
-    /// As [`SessionConversationStore::finalize_turn`]; what is not this identity's looks absent.
-    async fn upsert_turn_final(&self, call: UserTurnFinal) -> Result<(), Failure>;
-}
-
-/// The arguments of [`ConversationHistoryService::on_request_started`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestStarted {
-    /// The session.
-    pub session_id: SessionId,
-    /// The key of the request, unique in its session.
-    pub request_id: RequestId,
-    /// Who asks, once that is known.
-    pub identity_id: Option<IdentityId>,
-    /// The question in the neutral language; without one the other is copied, and the copy is flagged in the metadata as
-    /// `question_neutral_is_fallback`.
-    pub question_neutral: Option<String>,
-    /// The question as it was asked.
-    pub question_translated: Option<String>,
-    /// Whether the answer is to be translated.
-    pub translate_chat: bool,
-    /// The pipeline that answers.
-    pub pipeline_name: Option<String>,
-    /// The consultant that answers.
-    pub consultant: Option<String>,
-    /// The repository it is about.
-    pub repository: Option<String>,
-    /// The application's data, a JSON object.
-    pub meta: Option<RawJson>,
-}
-
-/// The arguments of [`ConversationHistoryService::on_request_finalized`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestFinalized {
-    /// The session.
-    pub session_id: SessionId,
-    /// The key of the request.
-    pub request_id: RequestId,
-    /// What [`ConversationHistoryService::on_request_started`] gave. Without it the call fails.
-    pub turn_id: Option<TurnId>,
-    /// On whose behalf.
-    pub identity_id: Option<IdentityId>,
-    /// The answer in the neutral language.
-    pub answer_neutral: String,
-    /// The answer in the user's language.
-    pub answer_translated: Option<String>,
-    /// Whether that is a copy of the neutral one; a supplied translation wins over it.
-    pub answer_translated_is_fallback: Option<bool>,
-    /// Merged over the turn's metadata.
-    pub meta: Option<RawJson>,
-    /// What the turn is started with when there is no `turn_id`; only where [`HistoryOptions::best_effort_finalize`] is
-    /// on.
-    pub start: Option<Box<RequestStarted>>,
-}
-
-/// What a server calls for every request (the contract's `IConversationHistoryService`).
-#[async_trait]
-pub trait ConversationHistoryService: Send + Sync {
-    /// To be called once for a request, before the work on it begins: links the session to the identity, if there is one,
-    /// and writes the question. Gives the id that finalizes the turn.
-    ///
-    /// # Errors
-    /// `session_linked` when the session is another identity's, before anything is written; `invalid` without any
-    /// question; and as [`SessionConversationStore::start_turn`].
-    async fn on_request_started(&self, call: RequestStarted) -> Result<TurnId, Failure>;
-
-    /// To be called once the answer is there: writes it. Where the chat is translated and no translation is given, a
-    /// copy of the neutral answer is written and flagged.
-    ///
-    /// # Errors
-    /// `invalid` without a `turn_id`, and as [`SessionConversationStore::finalize_turn`].
-    async fn on_request_finalized(&self, call: RequestFinalized) -> Result<(), Failure>;
-}
+/// Most turns that are given at once, as in lists (DESIGN §12).
+const MOST: usize = 500;
 
 /// A question and its answer, in the neutral language.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,4 +30,386 @@ pub struct QuestionAnswer {
     pub question_neutral: String,
     /// The answer.
     pub answer_neutral: String,
+}
+
+/// The history of one tenant. Over an engine whose ledger is [`filrouge_store::hot::EphemeralSessions`] it is the
+/// contract's ephemeral store; over [`crate::scopes::TwoScopes`] the turns of nobody are ephemeral, those of an identity
+/// durable, and what was said before a login comes along.
+#[derive(Clone)]
+pub struct History {
+    engine: Arc<Engine>,
+    tenant: TenantId,
+    best_effort_finalize: bool,
+}
+
+impl History {
+    /// The history of `tenant`.
+    #[must_use]
+    pub const fn new(engine: Arc<Engine>, tenant: TenantId) -> Self {
+        Self {
+            engine,
+            tenant,
+            best_effort_finalize: false,
+        }
+    }
+
+    /// For development and tests alone: a request that is finalized without a `turn_id` is started first. Otherwise, as
+    /// in production, that is an error.
+    #[must_use]
+    pub const fn with_best_effort_finalize(mut self) -> Self {
+        self.best_effort_finalize = true;
+        self
+    }
+
+    fn caller(&self, identity: Option<IdentityId>) -> Caller {
+        Caller::local(self.tenant.clone(), identity)
+    }
+
+    /// Writes the question and returns the turn's id; makes the session when it is not there. The same session and request
+    /// return the same id, whatever else the call says: it never fails for being repeated.
+    ///
+    /// # Errors
+    /// As [`crate::Turns::start`].
+    pub async fn start_turn(
+        &self,
+        identity_id: Option<IdentityId>,
+        session_id: SessionId,
+        request: StartTurn,
+    ) -> Result<TurnId, Failure> {
+        let caller = self.caller(identity_id);
+        let turn = self.engine.turns.start(&caller, session_id, request);
+        Ok(turn.await?.turn_id)
+    }
+
+    /// Writes the answer. Repeated with the same answer it changes nothing; the first one stands, and so does the time of
+    /// its commit.
+    ///
+    /// # Errors
+    /// As [`crate::Turns::finalize`].
+    pub async fn finalize_turn(
+        &self,
+        identity_id: Option<IdentityId>,
+        session_id: SessionId,
+        turn_id: TurnId,
+        request: FinalizeTurn,
+    ) -> Result<(), Failure> {
+        let caller = self.caller(identity_id);
+        let turns = &self.engine.turns;
+        let turn = turns.finalize(&caller, session_id, turn_id, request);
+        turn.await.map(drop)
+    }
+
+    /// The newest finalized turns, at most `limit` and 500, oldest first; without those that were redacted or replaced.
+    /// None of a session that is not there, or no longer, or somebody else's.
+    ///
+    /// # Errors
+    /// `session_erased`, `integrity_error`, and the store's.
+    pub async fn list_recent_finalized_turns(
+        &self,
+        identity_id: Option<IdentityId>,
+        session_id: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<Turn>, Failure> {
+        let limit = limit.min(MOST);
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        match self
+            .newest(&self.caller(identity_id), session_id, limit)
+            .await
+        {
+            Err(failure) if failure.code == ErrorCode::SessionNotFound => Ok(Vec::new()),
+            turns => turns,
+        }
+    }
+
+    /// What prompts are made of: questions and answers of the newest finalized turns in the neutral language, oldest
+    /// first. A question that was asked twice is there twice. A turn whose answer has no text is left out.
+    ///
+    /// # Errors
+    /// As [`Self::list_recent_finalized_turns`].
+    pub async fn load_conversation_history(
+        &self,
+        identity_id: Option<IdentityId>,
+        session_id: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<QuestionAnswer>, Failure> {
+        let turns = self.list_recent_finalized_turns(identity_id, session_id, limit);
+        let pair = |turn: &Turn| {
+            Some(QuestionAnswer {
+                question_neutral: turn.question_neutral.as_ref()?.to_plain(),
+                answer_neutral: turn.answer_neutral.as_ref()?.to_plain(),
+            })
+        };
+        Ok(turns.await?.iter().filter_map(pair).collect())
+    }
+
+    /// The newest turns, from a copy of them when one is at hand that is known to be good.
+    async fn newest(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        limit: usize,
+    ) -> Result<Vec<Turn>, Failure> {
+        let turns = &self.engine.turns;
+        let query = page(limit, None);
+        let (mut found, mut cursor) = match turns.recent(caller, session, &query).await? {
+            None => turns.list(caller, session, query).await?,
+            Some(copy) => {
+                if let Some(as_of_seq) = copy.as_of_seq {
+                    tracing::warn!(session_id = %session, as_of_seq, "[SESSIONS][HISTORY] the ledger does not answer: turns of the hot store's copy");
+                }
+                let read = copy.turns.iter().map(|turn| serde_json::from_slice(turn));
+                let read: Result<Vec<Turn>, _> = read.collect();
+                let read = read.map_err(|e| {
+                    let what = format!("a copied turn cannot be read: {e}");
+                    Failure::new(ErrorCode::Internal, what)
+                })?;
+                (read, copy.next_cursor)
+            }
+        };
+        // A page of large turns ends before it is full.
+        while found.len() < limit && cursor.is_some() {
+            let query = page(limit - found.len(), cursor);
+            let (mut older, next) = turns.list(caller, session, query).await?;
+            older.append(&mut found);
+            (found, cursor) = (older, next);
+        }
+        Ok(found)
+    }
+
+    /// Links the session to the identity, and makes it when it is not there. Repeated it changes nothing.
+    ///
+    /// # Errors
+    /// `session_linked` when the session is another identity's (logged as `[SESSIONS][LINK_REFUSED]`),
+    /// `session_erased`, and the store's.
+    pub async fn upsert_session_link(
+        &self,
+        identity_id: IdentityId,
+        session_id: SessionId,
+    ) -> Result<(), Failure> {
+        if self.link(&identity_id, &session_id).await? {
+            return Ok(());
+        }
+        let caller = self.caller(Some(identity_id.clone()));
+        let new = CreateSession {
+            session_id: Some(session_id.clone()),
+            ..CreateSession::default()
+        };
+        match self.engine.sessions.create(&caller, new).await {
+            Ok(session) if session.identity_id.is_some() => return Ok(()),
+            Err(failure) if failure.code != ErrorCode::SessionConflict => return Err(failure),
+            _ => {}
+        }
+        // Somebody has made it meanwhile.
+        let link = self.engine.sessions.link(&caller, session_id, identity_id);
+        link.await.map(drop)
+    }
+
+    /// Makes the session the identity's before anything is written in its name; `false` when there is no session yet.
+    async fn link(&self, identity: &IdentityId, session: &SessionId) -> Result<bool, Failure> {
+        let caller = self.caller(Some(identity.clone()));
+        let sessions = &self.engine.sessions;
+        match sessions.get(&caller, session).await {
+            Ok(found) if found.identity_id.is_some() => return Ok(true),
+            Err(failure) if !is_absent(&failure) => return Err(failure),
+            // Nobody's, or nowhere, or somebody else's: which of these, linking finds out and logs.
+            _ => {}
+        }
+        let linked = sessions.link(&caller, session.clone(), identity.clone());
+        match linked.await {
+            Ok(_) => Ok(true),
+            Err(failure) if is_absent(&failure) => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Records a turn as the caller describes it, open or finalized, with its times. A turn that is there is not changed
+    /// by being inserted again, but one that is open there and finalized here gets its answer.
+    ///
+    /// # Errors
+    /// `invalid` without an identity or a question, or for a turn that ended without an answer; `turn_redacted` for one
+    /// whose contents were erased; `turn_mismatch` when the id is not the one that session and request give, or the
+    /// turn there is another identity's; `session_conflict` when the session is; and the store's.
+    pub async fn insert_turn(&self, turn: Turn) -> Result<(), Failure> {
+        self.check(&turn)?;
+        let Some(identity) = turn.identity_id.clone() else {
+            let what = "a turn of nobody is not kept for an identity";
+            return Err(Failure::new(ErrorCode::Invalid, what));
+        };
+        let is_final = turn.status == TurnStatus::Finalized;
+        if is_final && turn.answer_neutral.is_none() {
+            let what = "a finalized turn has answer_neutral";
+            return Err(Failure::new(ErrorCode::AnswerMissing, what));
+        }
+        let told = Told {
+            asked_at: turn.created_at,
+            answered_at: turn.finalized_at,
+            is_fallback: turn.answer_translated_is_fallback,
+        };
+        let caller = self.caller(Some(identity.clone()));
+        let session = turn.session_id.clone();
+        let tell = self
+            .engine
+            .turns
+            .tell_turn(&caller, session, request(&turn), told);
+        let there = tell.await?;
+        if there.identity_id.as_ref().is_some_and(|of| *of != identity) {
+            let what = format!("turn {} is another identity's", turn.turn_id);
+            return Err(Failure::new(ErrorCode::TurnMismatch, what));
+        }
+        if there.status == TurnStatus::Open && is_final {
+            let request = FinalizeTurn {
+                request_id: Some(turn.request_id),
+                answer_neutral: turn.answer_neutral,
+                answer_translated: turn.answer_translated,
+                answer_translated_is_fallback: Some(turn.answer_translated_is_fallback),
+                metadata: Some(turn.metadata),
+                ..FinalizeTurn::default()
+            };
+            let (session, turn) = (turn.session_id, turn.turn_id);
+            self.finalize_turn(Some(identity), session, turn, request)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the turn may be inserted.
+    fn check(&self, turn: &Turn) -> Result<(), Failure> {
+        if turn.deleted_at.is_some() {
+            let what = format!(
+                "turn {} was redacted; it is not recorded again",
+                turn.turn_id
+            );
+            return Err(Failure::new(ErrorCode::TurnRedacted, what));
+        }
+        if !matches!(turn.status, TurnStatus::Open | TurnStatus::Finalized) {
+            let what = format!("a turn that is {} is not inserted", turn.status);
+            return Err(Failure::new(ErrorCode::Invalid, what)
+                .with_hint("insert turns that are open or finalized"));
+        }
+        let keyring = self.engine.ledger().keyring();
+        let derived = keyring.turn_id(&self.tenant, &turn.session_id, &turn.request_id);
+        if derived != turn.turn_id {
+            let what = format!(
+                "session and request_id give turn {derived}, not {}",
+                turn.turn_id
+            );
+            return Err(Failure::new(ErrorCode::TurnMismatch, what)
+                .with_hint("take the turn_id that start_turn gave"));
+        }
+        Ok(())
+    }
+
+    /// Writes the final fields of a turn that is there; makes none. Repeated with the same answer it changes nothing; the
+    /// time of the commit is `finalized_at_utc`.
+    ///
+    /// # Errors
+    /// As [`Self::finalize_turn`]; what is not this identity's looks absent.
+    pub async fn upsert_turn_final(
+        &self,
+        identity_id: IdentityId,
+        session_id: SessionId,
+        turn_id: TurnId,
+        request: FinalizeTurn,
+    ) -> Result<(), Failure> {
+        self.finalize_turn(Some(identity_id), session_id, turn_id, request)
+            .await
+    }
+
+    /// To be called once for a request, before the work on it begins: links the session to the identity, if there is one,
+    /// and writes the question. Returns the id that finalizes the turn.
+    ///
+    /// # Errors
+    /// `session_linked` when the session is another identity's, before anything is written; `invalid` without any
+    /// question; and as [`Self::start_turn`].
+    pub async fn on_request_started(
+        &self,
+        identity_id: Option<IdentityId>,
+        session_id: SessionId,
+        request: StartTurn,
+    ) -> Result<TurnId, Failure> {
+        let is_linked = match &identity_id {
+            Some(identity) => self.link(identity, &session_id).await?,
+            None => true,
+        };
+        let caller = self.caller(identity_id.clone());
+        let turns = &self.engine.turns;
+        let turn = turns.start(&caller, session_id.clone(), request).await?;
+        // Somebody who is nobody has made the session in between.
+        if let Some(identity) = identity_id.filter(|_| !is_linked)
+            && turn.first_seq > 1
+        {
+            self.link(&identity, &session_id).await?;
+        }
+        Ok(turn.turn_id)
+    }
+
+    /// To be called once the answer is there: writes it. Where the chat is translated and no translation is given, a
+    /// copy of the neutral answer is written and flagged. `start` is what the turn is started with when there is no
+    /// `turn_id`, only after [`Self::with_best_effort_finalize`].
+    ///
+    /// # Errors
+    /// `invalid` without a `turn_id`, and as [`Self::finalize_turn`].
+    pub async fn on_request_finalized(
+        &self,
+        identity_id: Option<IdentityId>,
+        session_id: SessionId,
+        turn_id: Option<TurnId>,
+        request: FinalizeTurn,
+        start: Option<StartTurn>,
+    ) -> Result<(), Failure> {
+        let turn_id = match (turn_id, start) {
+            (Some(turn), _) => turn,
+            (None, Some(start)) if self.best_effort_finalize => {
+                let (identity, session) = (identity_id.clone(), session_id.clone());
+                self.on_request_started(identity, session, start).await?
+            }
+            (None, _) => {
+                let what =
+                    "turn_id is missing: a request is finalized by the id that its start gave";
+                return Err(Failure::new(ErrorCode::Invalid, what)
+                    .with_hint("call on_request_started before the work begins"));
+            }
+        };
+        self.finalize_turn(identity_id, session_id, turn_id, request)
+            .await
+    }
+}
+
+/// Whether there is no session, as far as the ledger knows. What a hot store that does not answer has of it comes late.
+fn is_absent(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        ErrorCode::SessionNotFound | ErrorCode::HotUnavailable
+    )
+}
+
+fn page(limit: usize, cursor: Option<String>) -> ListTurns {
+    ListTurns {
+        status: Some(TurnStatus::Finalized),
+        cursor,
+        limit,
+        ..ListTurns::default()
+    }
+}
+
+/// A turn as a request that would have made it.
+fn request(turn: &Turn) -> StartTurn {
+    let is_final = turn.status == TurnStatus::Finalized;
+    let translated = turn.answer_translated.as_ref().filter(|_| is_final);
+    let answer =
+        |text: &JsonText| text_item(Role::Assistant, Channel::Final, Variant::Translated, text);
+    StartTurn {
+        question_neutral: turn.question_neutral.clone(),
+        question_translated: turn.question_translated.clone(),
+        translate_chat: turn.translate_chat,
+        pipeline_name: turn.pipeline_name.clone(),
+        consultant: turn.consultant.clone(),
+        repository: turn.repository.clone(),
+        metadata: Some(turn.metadata.clone()).filter(|m| m.as_str() != "{}"),
+        items: translated.map(answer).into_iter().collect(),
+        answer_neutral: turn.answer_neutral.clone().filter(|_| is_final),
+        ..StartTurn::new(turn.request_id.clone())
+    }
 }

@@ -23,6 +23,7 @@ mod calls;
 mod claim;
 mod conversation;
 mod core;
+mod counters;
 mod engine;
 mod erasure;
 mod events;
@@ -33,6 +34,7 @@ mod record_policy;
 mod requests;
 mod secrets;
 mod sessions;
+mod settings;
 mod stats;
 mod tiers;
 mod touched;
@@ -44,11 +46,11 @@ mod written;
 
 pub use caller::Caller;
 pub use calls::{
-    AcquireLease, CallCounts, CallSettings, CheckpointPolicy, Entered, Fallback, Journal,
-    RenewLease, ResumeSession, Resumed, SaveCheckpoint, Webhook,
+    AcquireLease, CallSettings, CheckpointPolicy, Entered, Fallback, Journal, RenewLease,
+    ResumeSession, Resumed, SaveCheckpoint, Webhook,
 };
 pub use conversation::Conversation;
-pub use core::Settings;
+pub use counters::CallCounts;
 pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
     Stats, Streams, Turns, Upkeep,
@@ -56,7 +58,6 @@ pub use engine::{
 pub use erasure::{ErasureReceipt, StoreReceipt};
 pub use lineage::{Descendant, Lineage, RELATIVES_MAX, Relative};
 pub use metadata::{MetadataPolicy, is_address};
-pub use record_policy::RecordPolicies;
 pub use requests::{
     AppendItems, CancelTurn, CloseSession, CreateSession, ErrorBody, FailTurn, FinalizeTurn,
     LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
@@ -65,6 +66,7 @@ pub use secrets::{
     CredentialPolicy, MaskStream, Masked, SecretStream, TurnSecrets, UnknownPolicy, credentials,
     mask_json, mask_text,
 };
+pub use settings::{RecordPolicies, Settings};
 pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
 pub use touched::{Extent, Standing, Touched, Touches};
 pub use turns::{Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, RecordedTurn};

@@ -1,77 +1,12 @@
 //! What of a conversation is recorded in the ledger (DESIGN §7): all of it, or questions and answers alone; and how much
 //! was left out.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
 use filrouge_store::Scope;
 use filrouge_store::hot::{Keep, KeepItems};
 use filrouge_types::{Channel, Failure, ItemBody, RawJson, SessionId, TenantId};
 
-use crate::core::{Core, Settings};
+use crate::core::Core;
 use crate::metadata::{Nulls, without_addresses};
-
-/// Which items are recorded, by tenant.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RecordPolicies {
-    /// For tenants that are not named.
-    pub default: KeepItems,
-    /// For those that are.
-    pub tenants: BTreeMap<TenantId, KeepItems>,
-}
-
-impl RecordPolicies {
-    /// The policy of a tenant.
-    #[must_use]
-    pub fn of(&self, tenant: &TenantId) -> KeepItems {
-        self.tenants.get(tenant).copied().unwrap_or(self.default)
-    }
-}
-
-impl Settings {
-    /// What of a tenant's conversations reaches the ledger.
-    #[must_use]
-    pub fn keep(&self, tenant: &TenantId) -> Keep {
-        Keep {
-            metadata: self.metadata.list(),
-            record: self.record.of(tenant),
-        }
-    }
-}
-
-/// Most names that are counted each by itself; more would make a metric of whatever callers send.
-const NAMES: usize = 64;
-/// Longest name that is counted by itself, in bytes.
-const NAME_BYTES: usize = 64;
-/// What all others are counted under.
-const OTHER: &str = "other";
-
-/// Counts by name, of a bounded number of names.
-#[derive(Debug, Default)]
-pub(crate) struct Tally(Mutex<BTreeMap<String, u64>>);
-
-impl Tally {
-    fn add(&self, name: &str) {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
-        let is_word = (1..=NAME_BYTES).contains(&name.len()) && name.bytes().all(plain);
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = counts.contains_key(name) || is_word && counts.len() < NAMES;
-        let name = if known { name } else { OTHER };
-        *counts.entry(name.to_owned()).or_default() += 1;
-    }
-
-    fn told(&self) -> Vec<(String, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.iter().map(|(name, n)| (name.clone(), *n)).collect()
-    }
-}
-
-/// What was left out of the ledger since the process began.
-#[derive(Debug, Default)]
-pub(crate) struct Omissions {
-    members: Tally,
-    items: Tally,
-}
 
 /// What one write leaves out.
 #[derive(Debug, Default)]
@@ -116,20 +51,6 @@ pub(crate) fn kept_metadata(keep: &Keep, metadata: &mut Option<RawJson>, left: &
 }
 
 impl Core {
-    /// How many members of turns' metadata did not reach the ledger because they are not on the list, by name; names
-    /// that are no words, and those beyond the first 64, under `other`.
-    #[must_use]
-    pub fn metadata_dropped(&self) -> Vec<(String, u64)> {
-        self.omissions.members.told()
-    }
-
-    /// How many items did not reach the ledger because conversations alone are recorded, by channel; channels that are
-    /// no words, and those beyond the first 64, under `other`.
-    #[must_use]
-    pub fn items_not_recorded(&self) -> Vec<(String, u64)> {
-        self.omissions.items.told()
-    }
-
     /// What is kept of a write to this session: all, while it is in the hot store alone.
     pub(crate) async fn keep(&self, scope: &Scope, session: &SessionId) -> Result<Keep, Failure> {
         let keep = self.settings.keep(&scope.tenant);
@@ -167,12 +88,12 @@ impl Core {
         if replayed || left.members.is_empty() && left.channels.is_empty() {
             return;
         }
-        left.members
-            .iter()
-            .for_each(|m| self.omissions.members.add(m));
-        left.channels
-            .iter()
-            .for_each(|c| self.omissions.items.add(c));
+        for name in &left.members {
+            self.counters.members.add_word(name);
+        }
+        for channel in &left.channels {
+            self.counters.items.add_word(channel);
+        }
         tracing::debug!(
             metadata = left.members.len(),
             items = left.channels.len(),

@@ -2,8 +2,8 @@
 
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{
-    EventKey, IdentityId, ItemBody, JsonText, ProjectId, RawJson, RequestId, SessionId,
-    SessionStatus, Timestamp, object, objects,
+    Channel, EventKey, IdentityId, ItemBody, JsonText, ProjectId, RawJson, RequestId, Role,
+    SessionId, SessionStatus, Timestamp, Variant, object, objects,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -325,4 +325,22 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 /// A value that can be left out and not be taken away.
 fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
+}
+
+/// An item whose one part is a text.
+pub(crate) fn text_item(
+    role: Role,
+    channel: Channel,
+    variant: Variant,
+    text: &JsonText,
+) -> ItemBody {
+    let parts = format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token());
+    ItemBody {
+        variant,
+        ..ItemBody::new(role, channel, RawJson::from_checked(parts))
+    }
+}
+
+pub(crate) fn optional_bytes(text: Option<&str>) -> Vec<u8> {
+    text.map_or_else(|| vec![0], |t| [b"1", t.as_bytes()].concat())
 }

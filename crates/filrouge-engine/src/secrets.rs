@@ -27,4 +27,3 @@ pub use stream::MaskStream;
 pub use turn::{SecretStream, TurnSecrets};
 
 pub(crate) use registry::Registry;
-pub(crate) use requests::Counters;

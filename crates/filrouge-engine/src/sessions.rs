@@ -28,15 +28,10 @@ impl Sessions {
         request: CreateSession,
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        self.settings
-            .limits
+        self.limits()
             .metadata(request.metadata.as_ref(), "metadata")?;
-        self.settings
-            .limits
-            .label(request.title.as_deref(), "title")?;
-        self.settings
-            .limits
-            .label(request.team_id.as_deref(), "team_id")?;
+        self.limits().label(request.title.as_deref(), "title")?;
+        self.limits().label(request.team_id.as_deref(), "team_id")?;
         let session_id = match request.session_id {
             Some(id) => id,
             None => self.random_session_id()?,
@@ -82,7 +77,7 @@ impl Sessions {
         versions: Option<Vec<[u8; 16]>>,
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        let limits = &self.settings.limits;
+        let limits = self.limits();
         let text = |field: &Option<Option<Box<str>>>| field.clone().flatten();
         let scope = &held(scope, request.fence, request.release)?;
         limits.label(text(&request.title).as_deref(), "title")?;
@@ -118,7 +113,7 @@ impl Sessions {
     ) -> Result<Written<Session>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let reason = request.reason;
-        self.settings.limits.label(reason.as_deref(), "reason")?;
+        self.limits().label(reason.as_deref(), "reason")?;
         let scope = &held(scope, request.fence, request.release)?;
         let close = CloseSession { session_id, reason };
         self.write_session(scope, Write::CloseSession(close)).await

@@ -57,7 +57,7 @@ impl Turns {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
         let metadata = request.metadata.as_ref();
-        self.settings.limits.metadata(metadata, "metadata")?;
+        self.limits().metadata(metadata, "metadata")?;
         let fingerprint = items_fingerprint(b"open", &request.items);
         let (items, masked) = self.own_items(scope, request.items)?;
         let event = StartEvent {
@@ -113,7 +113,7 @@ impl Core {
         scope: &Scope,
         items: Vec<ItemBody>,
     ) -> Result<(Vec<ItemBody>, Masked), Failure> {
-        self.settings.limits.items(&items, Author::Caller)?;
+        self.limits().items(&items, Author::Caller)?;
         let items = self.hashed_items(&scope.tenant, items);
         self.sift(self.sieve(None), |sieve| sieve.items(items))
     }

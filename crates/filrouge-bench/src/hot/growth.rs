@@ -7,13 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use filrouge_engine::history::{
-    ConversationHistoryService, HistoryOptions, HistoryService, RecentQuery, RequestFinalized,
-    RequestStarted,
-};
+use filrouge_engine::history::History;
 use filrouge_engine::scopes::DurablePolicy;
+use filrouge_engine::{FinalizeTurn, StartTurn};
 use filrouge_testbed::Redis;
-use filrouge_types::{ErrorCode, Failure, RequestId, SessionId};
+use filrouge_types::{ErrorCode, Failure, JsonText, RequestId, SessionId};
 use redis::aio::MultiplexedConnection;
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +62,7 @@ pub(super) fn measure(setup: &Setup, redis: &Redis, turns: u64) -> Result<Growth
 }
 
 struct Tasks {
-    service: HistoryService,
+    history: History,
     turns: u64,
     begun: AtomicU64,
     done: AtomicU64,
@@ -86,51 +84,33 @@ impl Tasks {
 
     async fn turn(&self, session: &SessionId, text: &TurnText, before: usize) -> Result<()> {
         let request_id = RequestId::new(text.request_id())?;
-        let started = RequestStarted {
-            session_id: session.clone(),
-            request_id: request_id.clone(),
-            identity_id: None,
-            question_neutral: Some(text.question.clone()),
-            question_translated: None,
-            translate_chat: false,
-            pipeline_name: None,
-            consultant: None,
-            repository: None,
-            meta: None,
+        let started = StartTurn {
+            question_neutral: Some(JsonText::from_plain(&text.question)),
+            ..StartTurn::new(request_id.clone())
         };
-        let service = &self.service;
+        let history = &self.history;
         let turn_id = loop {
-            let answer = service.on_request_started(started.clone()).await;
-            if let Some(turn_id) = self.answered(answer).await? {
+            let answer = history.on_request_started(None, session.clone(), started.clone());
+            if let Some(turn_id) = self.answered(answer.await).await? {
                 break turn_id;
             }
         };
-        let query = RecentQuery {
-            session_id: session.clone(),
-            identity_id: None,
-            limit: 20,
-        };
-        let history = loop {
-            let answer = service.load_conversation_history(query.clone()).await;
-            if let Some(history) = self.answered(answer).await? {
-                break history;
+        let said = loop {
+            let answer = history.load_conversation_history(None, session, 20).await;
+            if let Some(said) = self.answered(answer).await? {
+                break said;
             }
         };
-        ensure!(history.len() == before, "{} of {before}", history.len());
-        let finalized = RequestFinalized {
-            session_id: session.clone(),
-            request_id,
-            turn_id: Some(turn_id),
-            identity_id: None,
-            answer_neutral: text.answer.clone(),
-            answer_translated: None,
-            answer_translated_is_fallback: None,
-            meta: None,
-            start: None,
+        ensure!(said.len() == before, "{} of {before}", said.len());
+        let finalized = FinalizeTurn {
+            request_id: Some(request_id),
+            answer_neutral: Some(JsonText::from_plain(&text.answer)),
+            ..FinalizeTurn::default()
         };
         loop {
-            let answer = service.on_request_finalized(finalized.clone()).await;
-            if self.answered(answer).await?.is_some() {
+            let (session, request) = (session.clone(), finalized.clone());
+            let answer = history.on_request_finalized(None, session, Some(turn_id), request, None);
+            if self.answered(answer.await).await?.is_some() {
                 return Ok(());
             }
         }
@@ -184,7 +164,7 @@ pub(crate) async fn child(setup: &Setup, url: &str, turns: u64) -> Result<Growth
         Product::open_in_front(dir.path(), hot, DurablePolicy::Authenticated).await?;
     let tenant = product.caller.tenant().clone();
     let tasks = Arc::new(Tasks {
-        service: HistoryService::new(product.engine.clone(), tenant, HistoryOptions::default()),
+        history: History::new(product.engine.clone(), tenant),
         turns,
         begun: AtomicU64::new(0),
         done: AtomicU64::new(0),

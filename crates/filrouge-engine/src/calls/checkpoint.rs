@@ -32,9 +32,7 @@ impl Calls {
         let scope = &caller.scope(Permission::Write)?;
         self.check_journal()?;
         let scope = held(scope, request.fence, request.release)?;
-        self.settings
-            .limits
-            .label(request.label.as_deref(), "label")?;
+        self.limits().label(request.label.as_deref(), "label")?;
         let most = self.settings.calls.checkpoint_bytes;
         let bytes = request.state.as_str().len();
         if bytes > most {
@@ -66,7 +64,7 @@ impl Calls {
                 ..
             } => {
                 if created {
-                    self.counts.checkpoint();
+                    self.counters.checkpoints.add(1);
                     let none = display("-");
                     // A number, as in all other lines, once the ledger has given it.
                     let seq: &dyn Value = match checkpoint.seq {

@@ -229,7 +229,7 @@ impl Calls {
                     return Err(failure);
                 }
                 Ok(taken) => {
-                    self.counts.lease();
+                    self.counters.leases.add(1);
                     tracing::info!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), fence = taken.lease.fence, "[CALL_LOCK] acquired");
                     return Ok(taken);
                 }
@@ -276,17 +276,17 @@ impl Calls {
             return;
         }
         if !waited {
-            self.counts.lease_refused();
+            self.counters.leases_refused.add(1);
             return;
         }
-        self.counts.lease_timeout();
+        self.counters.lease_timeouts.add(1);
         let held = refused.held.as_deref();
         let fence = held.map_or(0, |held| held.fence);
         let recorded = self.record_timeout(scope, session, fence, holder).await;
         let holder = held.and_then(|held| held.holder.as_deref());
         tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), holder = %word_of(holder), "[CALL_LOCK_TIMEOUT]");
         if let Err(failure) = recorded {
-            self.counts.event_dropped(failure.code);
+            self.counters.event_dropped(failure.code);
             tracing::warn!(err = %failure.code, tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_LOCK_WARN]");
         }
     }
@@ -392,7 +392,7 @@ impl Core {
             return Ok((stored, Unclaimed::default()));
         }
         let asked = unclaimed::asked(Holds::of(self), scope.clone(), take).await;
-        asked.inspect_err(|failure| self.counts.refused(failure.code))
+        asked.inspect_err(|failure| self.counters.write_refused(failure.code))
     }
 }
 

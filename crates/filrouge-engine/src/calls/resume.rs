@@ -130,7 +130,8 @@ impl Calls {
         let resumed = self.resumed(scope, session, request).await;
         match &resumed {
             Ok((resumed, _)) => {
-                self.counts.resume(resumed);
+                let fallback = resumed.fallback.map_or("none", Fallback::as_str);
+                self.counters.resumes.add((resumed.source, fallback), 1);
                 tell(scope, session, resumed);
             }
             Err(failure) if failure.code.status() >= 500 => {
@@ -264,7 +265,7 @@ impl Calls {
             .await;
         if let Err(failure) = recorded {
             let err = failure.code;
-            self.counts.event_dropped(err);
+            self.counters.event_dropped(err);
             tracing::warn!(tenant_id = %word(scope.tenant.as_str()), call_id = %word(session.as_str()), "[CALL_RESUME_WARN] err={err}");
         }
     }

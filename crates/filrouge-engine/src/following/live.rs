@@ -8,16 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use filrouge_store::Ledger;
 use filrouge_store::rows::SessionPk;
-use filrouge_store::{Ledger, Scope};
-use filrouge_types::{ErrorCode, Failure, SessionId, Turn, TurnId, TurnStatus};
+use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
-
-use crate::caller::{Caller, Permission};
-use crate::core::Core;
-use crate::engine::Following;
 
 /// Commits looked at at once.
 const COMMITS: usize = 1024;
@@ -64,36 +59,22 @@ impl Live {
         Self { followed, task }
     }
 
-    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before. Of one
-    /// that is not in the ledger no commit tells: who follows it is woken every second.
-    ///
-    /// # Errors
-    /// `session_not_found`, `session_erased`, and the ledger's.
-    pub(crate) async fn follow(
-        &self,
-        core: &Core,
-        scope: &Scope,
-        session: &SessionId,
-    ) -> Result<Follower, Failure> {
-        let looking = core.in_hot(scope, session).await?;
-        let (viewer, id) = (scope.clone(), session.clone());
-        let pk = core
-            .ledger
-            .ask_in(scope, session, move |sight| Ok(sight.get(&viewer, &id)?.pk))
-            .await?;
-        if looking {
-            return Ok(Follower(Way::Looking));
-        }
+    /// Follows a session from now on: a commit that touches it afterwards wakes. Without a number the session is not in the
+    /// ledger: no commit touches it, and who follows it is woken every second.
+    pub(super) fn follow(&self, session: Option<SessionPk>) -> Follower {
+        let Some(pk) = session else {
+            return Follower(Way::Looking);
+        };
         let mut followed = locked(&self.followed);
         let changes = followed
             .entry(pk)
             .or_insert_with(|| watch::Sender::new(()))
             .subscribe();
-        Ok(Follower(Way::Woken {
+        Follower(Way::Woken {
             pk,
             changes,
             followed: self.followed.clone(),
-        }))
+        })
     }
 }
 
@@ -181,72 +162,4 @@ async fn touched(ledger: &dyn Ledger, after: u64) -> Result<(Vec<SessionPk>, u64
             Ok((entries.map(|e| e.pk).collect(), last))
         })
         .await
-}
-
-impl Following {
-    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before.
-    ///
-    /// # Errors
-    /// `session_not_found`, `session_erased`, and the ledger's.
-    pub async fn follow(&self, caller: &Caller, session: &SessionId) -> Result<Follower, Failure> {
-        let scope = caller.scope(Permission::Read)?;
-        self.live().follow(self, &scope, session).await
-    }
-
-    /// A turn, once it is closed, or as it stands when `wait` is over.
-    ///
-    /// # Errors
-    /// `session_not_found`, `turn_not_found`, `turn_mismatch`, and the ledger's.
-    pub async fn turn(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        id: TurnId,
-        wait: Duration,
-    ) -> Result<Turn, Failure> {
-        let scope = caller.scope(Permission::Read)?;
-        let until = Instant::now() + wait;
-        self.closed_turn(&scope, session, id, until).await
-    }
-}
-
-impl Core {
-    /// A turn, once it is closed, or as it stands at `until`.
-    pub(crate) async fn closed_turn(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        id: TurnId,
-        until: Instant,
-    ) -> Result<Turn, Failure> {
-        let closed = |status: TurnStatus| status.is_closed();
-        self.wait_for_status(scope, session, id, until, closed)
-            .await
-    }
-
-    /// A turn, once its status is a wanted one, or as it stands at `until`.
-    pub(crate) async fn wait_for_status(
-        &self,
-        scope: &Scope,
-        session: &SessionId,
-        id: TurnId,
-        until: Instant,
-        wanted: impl Fn(TurnStatus) -> bool,
-    ) -> Result<Turn, Failure> {
-        let mut follower = match self.live().follow(self, scope, session).await {
-            // Of a turn that is not kept any more more is told than of its session.
-            Err(failure) if failure.code == ErrorCode::SessionNotFound => {
-                return self.ledger.turn(scope, session, id).await;
-            }
-            follower => follower?,
-        };
-        loop {
-            let turn = self.ledger.turn(scope, session, id).await?;
-            if wanted(turn.status) || Instant::now() >= until {
-                return Ok(turn);
-            }
-            // When time is over, the turn is read once more, so that nothing that came in time is missed.
-            let _ = tokio::time::timeout_at(until, follower.changed()).await;
-        }
-    }
 }

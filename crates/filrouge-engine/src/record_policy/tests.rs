@@ -11,11 +11,11 @@ use filrouge_types::{
     Turn, TurnId,
 };
 
-use super::{RecordPolicies, Tally};
 use crate::caller::Caller;
+use crate::counters::Tally;
 use crate::{
-    AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, MetadataPolicy, Settings,
-    StartTurn,
+    AppendItems, CancelTurn, Engine, ErrorBody, FailTurn, FinalizeTurn, MetadataPolicy,
+    RecordPolicies, Settings, StartTurn,
 };
 
 fn engine(settings: Settings) -> Engine {
@@ -442,15 +442,15 @@ async fn no_address_is_stored() {
 
 #[test]
 fn names_are_counted_up_to_a_bound() {
-    let tally = Tally::default();
+    let tally = Tally::<String>::default();
     for n in 0..100 {
-        tally.add(&format!("name-{n}"));
+        tally.add_word(&format!("name-{n}"));
     }
-    tally.add("name-0");
+    tally.add_word("name-0");
     for odd in ["", "a b", "é", &"x".repeat(65)] {
-        tally.add(odd);
+        tally.add_word(odd);
     }
-    let told = tally.told();
+    let told = tally.all();
     assert_eq!(told.len(), 65);
     let of = |name: &str| told.iter().find(|(n, _)| n == name).map(|(_, n)| *n);
     assert_eq!(

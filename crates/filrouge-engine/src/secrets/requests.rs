@@ -1,8 +1,7 @@
 //! Requests without the credentials that they hold.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use filrouge_types::{
     ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, TurnId, select_members,
@@ -11,33 +10,11 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::mask::{CredentialPolicy, Masked};
-use super::shape::Shape;
 use super::turn::TurnSecrets;
 use super::{mask_json, registry::Registry};
 use crate::core::Core;
-use crate::requests::{CancelTurn, FailTurn, FinalizeTurn, StartTurn};
+use crate::requests::{ErrorBody, FinalizeTurn, StartTurn};
 use crate::written::Written;
-
-/// How many credentials were masked and refused, by shape.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    masked: Mutex<BTreeMap<Shape, u64>>,
-    refused: Mutex<BTreeMap<Shape, u64>>,
-}
-
-fn count(counters: &Mutex<BTreeMap<Shape, u64>>, masked: &Masked) {
-    if masked.count > 0 {
-        let mut counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
-        for (shape, count) in masked.shapes() {
-            *counters.entry(shape).or_default() += count;
-        }
-    }
-}
-
-fn told(counters: &Mutex<BTreeMap<Shape, u64>>) -> Vec<(&'static str, u64)> {
-    let counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
-    counters.iter().map(|(s, n)| (s.name(), *n)).collect()
-}
 
 /// Takes credentials out of one request.
 pub(crate) struct Sieve {
@@ -48,25 +25,6 @@ pub(crate) struct Sieve {
 }
 
 impl Core {
-    /// How many credentials were masked in what was written, by the name of their shape; values of `runtime_context`
-    /// under `runtime_context`.
-    #[must_use]
-    pub fn credentials_masked(&self) -> Vec<(&'static str, u64)> {
-        told(&self.credentials.masked)
-    }
-
-    /// How many credentials were met in writes that were refused for them, by the name of their shape.
-    #[must_use]
-    pub fn credentials_refused(&self) -> Vec<(&'static str, u64)> {
-        told(&self.credentials.refused)
-    }
-
-    /// How many values of `runtime_context` could not be held, so that they are not masked when they come back.
-    #[must_use]
-    pub fn runtime_context_lost(&self) -> u64 {
-        self.secrets.lost()
-    }
-
     /// What came in the `runtime_context` of an open turn and must not be recorded; `None` when nothing did.
     ///
     /// Whoever writes to a turn by another way than this engine's calls masks it before.
@@ -119,12 +77,16 @@ impl Core {
         take: impl FnOnce(&mut Sieve) -> Result<T, Failure>,
     ) -> Result<(T, Masked), Failure> {
         let taken = take(&mut sieve);
-        count(&self.credentials.refused, &sieve.refused);
+        for (shape, n) in sieve.refused.by_shape() {
+            self.counters.refused.add(shape, n);
+        }
         taken.map(|taken| (taken, sieve.masked))
     }
 
     pub(crate) fn count_masked(&self, masked: &Masked) {
-        count(&self.credentials.masked, masked);
+        for (shape, n) in masked.by_shape() {
+            self.counters.masked.add(shape, n);
+        }
     }
 
     /// A write was done: what was masked in it counts, unless it had been done before.
@@ -280,20 +242,21 @@ impl Sieve {
         request
     }
 
-    /// A turn's end with an error.
-    pub(crate) fn fail(&mut self, mut request: FailTurn) -> FailTurn {
-        let mut code = Some(request.error.code);
-        self.label(&mut code);
-        request.error.code = code.unwrap_or_default();
-        self.told(&mut request.error.message);
-        self.told(&mut request.partial_text);
-        request
-    }
-
-    /// A turn's end by the user's wish.
-    pub(crate) fn cancel(&mut self, mut request: CancelTurn) -> CancelTurn {
-        self.told(&mut request.partial_text);
-        request
+    /// The end of a turn without an answer: the error, and what was shown.
+    pub(crate) fn broken(
+        &mut self,
+        error: Option<ErrorBody>,
+        mut shown: Option<JsonText>,
+    ) -> (Option<ErrorBody>, Option<JsonText>) {
+        let error = error.map(|mut error| {
+            let mut code = Some(error.code);
+            self.label(&mut code);
+            self.told(&mut error.message);
+            error.code = code.unwrap_or_default();
+            error
+        });
+        self.told(&mut shown);
+        (error, shown)
     }
 }
 

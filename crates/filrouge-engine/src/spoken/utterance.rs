@@ -14,8 +14,7 @@ use crate::caller::{Caller, Permission};
 use crate::core::{Core, unexpected};
 use crate::engine::Streams;
 use crate::requests::ErrorBody;
-use crate::turns::Appended;
-use crate::turns::error_parts;
+use crate::turns::{Appended, broken};
 use crate::written::Written;
 
 /// Where an utterance stands in the draft: all of it becomes one item.
@@ -123,7 +122,7 @@ impl Streams {
     ) -> Result<Utterance, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let agent = begun.agent;
-        self.settings.limits.label(agent.as_deref(), "agent")?;
+        self.limits().label(agent.as_deref(), "agent")?;
         let shown = ItemBody::new(
             Role::Assistant,
             Channel::Partial,
@@ -327,24 +326,15 @@ impl Utterance {
         let scope = &caller.scope(Permission::Write)?;
         let answers = items.iter().any(|item| item.channel == Channel::Final);
         let (items, masked) = self.core.own_items(scope, items)?;
-        let mut entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
+        let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let ending = match end {
             TurnEnd::Answered if answers => Ending::Recorded(entries),
             TurnEnd::Answered => {
                 let what = "an answer has an item on the channel final";
                 return Err(Failure::new(ErrorCode::Invalid, what));
             }
-            TurnEnd::Failed(error) => {
-                let parts = error_parts(&error)?;
-                entries.push(ItemBody::new(Role::System, Channel::Error, parts).into());
-                Ending::Fail(entries)
-            }
-            TurnEnd::Cancelled => {
-                let parts = r#"[{"type":"turn_status","status":"cancelled"}]"#;
-                let parts = RawJson::from_checked(parts);
-                entries.push(ItemBody::new(Role::User, Channel::Cancelled, parts).into());
-                Ending::Cancel(entries)
-            }
+            TurnEnd::Failed(error) => broken(entries, Some(&error))?,
+            TurnEnd::Cancelled => broken(entries, None)?,
         };
         let close = Close {
             session_id: self.session_id.clone(),

@@ -14,6 +14,7 @@ use super::transcript::Transcript;
 use crate::core::unexpected;
 use crate::record_policy::LeftOut;
 use crate::trace::millis;
+use crate::turns::cancelled;
 use crate::written::Written;
 
 impl Recording {
@@ -168,10 +169,7 @@ impl Recording {
         self.items += entries.len() as u64 + 1;
         let mut last = match &error {
             Some(error) => ItemBody::new(Role::System, Channel::Error, error_parts(error)),
-            None => {
-                let parts = r#"[{"type":"turn_status","status":"cancelled"}]"#;
-                ItemBody::new(Role::User, Channel::Cancelled, RawJson::from_checked(parts))
-            }
+            None => cancelled(),
         };
         (last.usage, last.metadata) = transcript.told();
         entries.extend(self.sifted(vec![last])?);

@@ -83,9 +83,7 @@ impl Streams {
         settings: RecordSettings,
     ) -> Result<Recording, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        self.settings
-            .limits
-            .label(settings.agent.as_deref(), "agent")?;
+        self.limits().label(settings.agent.as_deref(), "agent")?;
         // Whose turn it is, is asked now; what comes later belongs to it, also when the session gets an owner meanwhile.
         self.ledger.turn(scope, &session_id, turn_id).await?;
         let in_hot = self.in_hot(scope, &session_id).await?;

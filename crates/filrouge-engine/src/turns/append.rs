@@ -57,7 +57,7 @@ impl Turns {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
-        self.settings.limits.items(&request.items, Author::Caller)?;
+        self.limits().items(&request.items, Author::Caller)?;
         let scope = &held(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session_id).await?;
         let named = request.items.iter().all(|item| item.item_id.is_some());

@@ -10,10 +10,9 @@ use filrouge_types::{
 
 use crate::caller::{Caller, Permission};
 use crate::calls::held;
-use crate::core::{optional_bytes, text_item};
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_metadata};
-use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
+use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn, optional_bytes, text_item};
 use crate::secrets::Masked;
 use crate::written::Written;
 
@@ -30,15 +29,10 @@ impl Turns {
         mut request: FinalizeTurn,
     ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        self.settings
-            .limits
-            .metadata(request.metadata.as_ref(), "metadata")?;
-        self.settings
-            .limits
-            .text(request.answer_neutral.as_ref(), "answer_neutral")?;
-        self.settings
-            .limits
-            .text(request.answer_translated.as_ref(), "answer_translated")?;
+        let limits = self.limits();
+        limits.metadata(request.metadata.as_ref(), "metadata")?;
+        limits.text(request.answer_neutral.as_ref(), "answer_neutral")?;
+        limits.text(request.answer_translated.as_ref(), "answer_translated")?;
         let scope = &held(scope, request.fence, request.release)?;
         // Of the request as it came: a retry is known by it, whatever is left out.
         let fingerprint = self.keyed(finalize_fingerprint(&request));
@@ -79,36 +73,13 @@ impl Turns {
         turn_id: TurnId,
         request: FailTurn,
     ) -> Result<Written<Turn>, Failure> {
-        let scope = &caller.scope(Permission::Write)?;
-        self.settings
-            .limits
-            .text(request.error.message.as_ref(), "error.message")?;
-        self.settings
-            .limits
-            .label(Some(&request.error.code), "error.code")?;
-        self.settings
-            .limits
-            .text(request.partial_text.as_ref(), "partial_text")?;
-        let scope = &held(scope, request.fence, request.release)?;
-        let parts = error_parts(&request.error)?;
-        let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
-        let body = fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()]);
-        let sieve = self.sieve(self.secrets_of(turn_id));
-        let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.fail(request)))?;
-        let parts = error_parts(&request.error)?;
-        let mut entries = partial_entries(request.partial_text.as_ref());
-        entries.push(ItemBody::new(Role::System, Channel::Error, parts).into());
-        let ending = Ending::Fail(entries);
-        let close = Close {
-            session_id,
-            turn_id,
-            request_id: None,
-            ending,
-            metadata: None,
-            fingerprint: self.keyed(body),
-            stream: None,
+        let shown = CancelTurn {
+            partial_text: request.partial_text,
+            fence: request.fence,
+            release: request.release,
         };
-        self.write_close(scope, close, &masked).await
+        self.break_off(caller, (session_id, turn_id), Some(request.error), shown)
+            .await
     }
 
     /// Ends a turn by the user's wish, after what was shown.
@@ -122,24 +93,46 @@ impl Turns {
         turn_id: TurnId,
         request: CancelTurn,
     ) -> Result<Written<Turn>, Failure> {
+        self.break_off(caller, (session_id, turn_id), None, request)
+            .await
+    }
+
+    /// Ends a turn without an answer: with the error, or cancelled.
+    async fn break_off(
+        &self,
+        caller: &Caller,
+        (session_id, turn_id): (SessionId, TurnId),
+        error: Option<ErrorBody>,
+        shown: CancelTurn,
+    ) -> Result<Written<Turn>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
-        self.settings
-            .limits
-            .text(request.partial_text.as_ref(), "partial_text")?;
-        let scope = &held(scope, request.fence, request.release)?;
-        let partial = request.partial_text.as_ref().map_or("", JsonText::as_token);
-        let body = fingerprint(&[b"cancel", partial.as_bytes()]);
+        let limits = self.limits();
+        if let Some(error) = &error {
+            limits.text(error.message.as_ref(), "error.message")?;
+            limits.label(Some(&error.code), "error.code")?;
+        }
+        limits.text(shown.partial_text.as_ref(), "partial_text")?;
+        let scope = &held(scope, shown.fence, shown.release)?;
+        let partial = shown.partial_text.as_ref().map_or("", JsonText::as_token);
+        let body = match &error {
+            Some(error) => {
+                let parts = error_parts(error)?;
+                fingerprint(&[b"fail", parts.as_str().as_bytes(), partial.as_bytes()])
+            }
+            None => fingerprint(&[b"cancel", partial.as_bytes()]),
+        };
         let sieve = self.sieve(self.secrets_of(turn_id));
-        let (request, masked) = self.sift(sieve, |sieve| Ok(sieve.cancel(request)))?;
-        let mut entries = partial_entries(request.partial_text.as_ref());
-        let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
-        entries.push(ItemBody::new(Role::User, Channel::Cancelled, parts).into());
-        let ending = Ending::Cancel(entries);
+        let ((error, partial), masked) =
+            self.sift(sieve, |sieve| Ok(sieve.broken(error, shown.partial_text)))?;
+        let partial = partial.filter(|text| !text.is_empty());
+        let partial = partial.map(|text| {
+            text_item(Role::Assistant, Channel::Partial, Variant::Neutral, &text).into()
+        });
         let close = Close {
             session_id,
             turn_id,
             request_id: None,
-            ending,
+            ending: broken(partial.into_iter().collect(), error.as_ref())?,
             metadata: None,
             fingerprint: self.keyed(body),
             stream: None,
@@ -161,7 +154,31 @@ impl Turns {
     }
 }
 
-pub(crate) fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
+/// The ending of a turn without an answer: what was shown, then the error, or that it was cancelled.
+///
+/// # Errors
+/// `invalid` for an error without a code.
+pub(crate) fn broken(mut shown: Vec<Entry>, error: Option<&ErrorBody>) -> Result<Ending, Failure> {
+    Ok(match error {
+        Some(error) => {
+            let parts = error_parts(error)?;
+            shown.push(ItemBody::new(Role::System, Channel::Error, parts).into());
+            Ending::Fail(shown)
+        }
+        None => {
+            shown.push(cancelled().into());
+            Ending::Cancel(shown)
+        }
+    })
+}
+
+/// The last item of a turn that was cancelled.
+pub(crate) fn cancelled() -> ItemBody {
+    let parts = RawJson::from_checked(r#"[{"type":"turn_status","status":"cancelled"}]"#);
+    ItemBody::new(Role::User, Channel::Cancelled, parts)
+}
+
+fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
     if error.code.is_empty() {
         return Err(Failure::new(
             ErrorCode::Invalid,
@@ -175,13 +192,6 @@ pub(crate) fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
         code.as_token(),
         error.retryable
     )))
-}
-
-fn partial_entries(text: Option<&JsonText>) -> Vec<Entry> {
-    text.filter(|t| !t.is_empty())
-        .map(|t| text_item(Role::Assistant, Channel::Partial, Variant::Neutral, t).into())
-        .into_iter()
-        .collect()
 }
 
 pub(crate) fn finalize_fingerprint(request: &FinalizeTurn) -> [u8; 16] {

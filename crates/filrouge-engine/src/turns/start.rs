@@ -1,7 +1,6 @@
 //! Starting turns; also whole ones, and replacements (DESIGN §4.1, §4.6).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Outcome, Scope, Start, Write};
@@ -16,10 +15,10 @@ use filrouge_types::{
 use super::close::finalize_fingerprint;
 use crate::caller::{Caller, Permission};
 use crate::calls::held;
-use crate::core::{optional_bytes, text_item, unexpected};
+use crate::core::unexpected;
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items, kept_metadata};
-use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn};
+use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn, optional_bytes, text_item};
 use crate::secrets::{Masked, TurnSecrets};
 use crate::validate::Author;
 use crate::written::Written;
@@ -162,19 +161,17 @@ impl Turns {
     }
 
     fn check_start(&self, request: &StartTurn) -> Result<(), Failure> {
-        self.settings
-            .limits
+        self.limits()
             .metadata(request.metadata.as_ref(), "metadata")?;
-        self.settings
-            .limits
+        self.limits()
             .metadata(request.runtime_context.as_ref(), "runtime_context")?;
-        self.settings.limits.items(&request.items, Author::Caller)?;
+        self.limits().items(&request.items, Author::Caller)?;
         for (field, text) in [
             ("pipeline_name", &request.pipeline_name),
             ("consultant", &request.consultant),
             ("repository", &request.repository),
         ] {
-            self.settings.limits.label(text.as_deref(), field)?;
+            self.limits().label(text.as_deref(), field)?;
         }
         Ok(())
     }
@@ -300,7 +297,7 @@ impl Turns {
         mut last: Option<Event>,
         reopen: bool,
     ) -> Result<Start, Failure> {
-        self.settings.limits.items(&items, Author::Engine)?;
+        self.limits().items(&items, Author::Engine)?;
         event.fingerprint = self.keyed(event.fingerprint);
         if let Some(Event::Close(close)) = &mut last {
             close.fingerprint = self.keyed(close.fingerprint);
@@ -327,8 +324,7 @@ impl Turns {
     fn question_metadata(&self, context: Option<&RawJson>) -> Option<RawJson> {
         let (kept, dropped) = select_members(context?, &self.settings.runtime_context_allow);
         if dropped > 0 {
-            self.runtime_context_dropped
-                .fetch_add(dropped as u64, Ordering::Relaxed);
+            self.counters.runtime_context_dropped.add(dropped as u64);
             tracing::debug!(
                 dropped,
                 "runtime_context members that are not on the allow-list were forgotten"

@@ -4,48 +4,16 @@
 //! It is forgotten before the ledger's write, so that a crash in between leaves no trace, and once more after it: a
 //! process that feeds the index may have read in between what is gone now. Both are done before the caller is answered.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use filrouge_store::command::{Scope, Viewer, Write};
 use filrouge_store::read::Gone;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
+use super::index::{Indexing, Key};
 use crate::core::Core;
 use crate::engine::IndexFeed;
-
-/// A session as an index knows it: its realm and key.
-type Key = (Box<[u8]>, Box<str>);
-
-/// The index, and the sessions of which it is not certain that it has forgotten them.
-pub(crate) struct Indexing {
-    index: Arc<dyn TextIndex>,
-    owed: Mutex<BTreeSet<Key>>,
-}
-
-impl Indexing {
-    pub(crate) fn new(index: Arc<dyn TextIndex>) -> Self {
-        Self {
-            index,
-            owed: Mutex::default(),
-        }
-    }
-
-    fn owed(&self) -> MutexGuard<'_, BTreeSet<Key>> {
-        // Each change of the set is one call.
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn forget(&self, key: &Key) -> Result<u64, Failure> {
-        let (index, (realm, session)) = (self.index.clone(), key.clone());
-        let forgotten = tokio::task::spawn_blocking(move || index.forget(&realm, &session));
-        forgotten.await.map_err(|error| {
-            let what = format!("forgetting a session in the index broke off: {error}");
-            Failure::new(ErrorCode::Internal, what)
-        })?
-    }
-}
 
 /// Nothing was written yet.
 fn refused(why: &Failure) -> Failure {

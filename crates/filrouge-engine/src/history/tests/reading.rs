@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use filrouge_types::{JsonText, TurnId};
 
-use super::world::{World, as_user, finish, id, request, start, who};
-use crate::history::{RecentQuery, SessionConversationStore};
+use super::world::{World, as_user, finish, id, request, start};
+use crate::history::QuestionAnswer;
 use crate::{RedactTurn, StartTurn};
 
 async fn redact(world: &World, turn: TurnId) {
@@ -21,17 +21,11 @@ async fn redact(world: &World, turn: TurnId) {
 }
 
 async fn pairs(world: &World, limit: usize) -> Vec<(String, String)> {
-    let query = RecentQuery {
-        session_id: id("s"),
-        identity_id: who(""),
-        limit,
-    };
-    let pairs = world
-        .service()
-        .load_conversation_history(query)
-        .await
-        .unwrap();
-    let pair = |p: crate::history::QuestionAnswer| (p.question_neutral, p.answer_neutral);
+    let history = world.history();
+    let session = id("s");
+    let pairs = history.load_conversation_history(None, &session, limit);
+    let pairs = pairs.await.unwrap();
+    let pair = |p: QuestionAnswer| (p.question_neutral, p.answer_neutral);
     pairs.into_iter().map(pair).collect()
 }
 
@@ -45,8 +39,8 @@ pub(super) async fn the_newest_turns_in_order(world: &World) {
         let texts = (&*format!("q{n}"), &*format!("a{n}"));
         world.exchange("s", &format!("r{n}"), texts).await;
     }
-    let store = world.sessions();
-    store.start_turn(start("s", "open", "q6")).await.unwrap();
+    let store = world.history();
+    store.start(start("s", "open", "q6")).await.unwrap();
     let newest = world.recent("s", "", 3).await;
     assert_eq!(
         World::texts(&newest),
@@ -86,12 +80,9 @@ pub(super) async fn redacted_turns_are_tombstones(world: &World) {
         (before.created_at, before.finalized_at)
     );
     // Neither a retry nor another answer brings the words back.
-    let store = world.sessions();
-    assert_eq!(
-        store.start_turn(start("s", "r1", "secret")).await.unwrap(),
-        turn
-    );
-    let _ = store.finalize_turn(finish("s", "r1", turn, "told")).await;
+    let store = world.history();
+    assert_eq!(store.start(start("s", "r1", "secret")).await.unwrap(), turn);
+    let _ = store.finish(finish("s", "r1", turn, "told")).await;
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
 }
 

@@ -1,17 +1,16 @@
-//! `ConversationHistoryService`.
+//! What a server calls for every request.
 
 use filrouge_types::{ErrorCode, TurnStatus};
 
-use super::world::{World, finalized, started, tenant};
-use crate::history::{ConversationHistoryService, HistoryOptions, HistoryService};
+use super::world::{World, finalized, started, tenant, text};
 
 pub(super) async fn the_question_is_there_before_the_answer(world: &World) {
-    let service = world.service();
+    let service = world.history();
     let mut call = started("s", "r", "", "q");
-    call.pipeline_name = Some("rag".to_owned());
-    call.consultant = Some("ada".to_owned());
-    call.repository = Some("docs".to_owned());
-    let turn = service.on_request_started(call.clone()).await.unwrap();
+    call.request.pipeline_name = Some("rag".into());
+    call.request.consultant = Some("ada".into());
+    call.request.repository = Some("docs".into());
+    let turn = service.started(call.clone()).await.unwrap();
     let open = world.turn("s", "", turn).await;
     assert_eq!(open.question_neutral.unwrap().to_plain(), "q");
     assert_eq!(open.status, TurnStatus::Open);
@@ -20,23 +19,20 @@ pub(super) async fn the_question_is_there_before_the_answer(world: &World) {
         labels.map(Option::unwrap).map(String::from),
         ["rag", "ada", "docs"]
     );
-    assert_eq!(
-        service.on_request_started(call.clone()).await.unwrap(),
-        turn
-    );
+    assert_eq!(service.started(call.clone()).await.unwrap(), turn);
     let end = finalized(&call, Some(turn), "a");
-    service.on_request_finalized(end.clone()).await.unwrap();
+    service.finalized(end.clone()).await.unwrap();
     let closed = world.turn("s", "", turn).await;
     assert_eq!(closed.answer_neutral.as_ref().unwrap().to_plain(), "a");
-    service.on_request_finalized(end).await.unwrap();
+    service.finalized(end).await.unwrap();
     assert_eq!(world.turn("s", "", turn).await, closed);
 }
 
 pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &World) {
     let mut call = started("s", "r", "", "");
-    call.question_neutral = None;
-    call.question_translated = Some("pytanie".to_owned());
-    let turn = world.service().on_request_started(call).await.unwrap();
+    call.request.question_neutral = None;
+    call.request.question_translated = text("pytanie");
+    let turn = world.history().started(call).await.unwrap();
     let turn = world.turn("s", "", turn).await;
     assert_eq!(turn.question_neutral.unwrap().to_plain(), "pytanie");
     assert_eq!(turn.question_translated.unwrap().to_plain(), "pytanie");
@@ -48,87 +44,83 @@ pub(super) async fn a_missing_neutral_question_is_a_flagged_copy(world: &World) 
 
 pub(super) async fn a_turn_needs_a_question(world: &World) {
     let mut call = started("s", "r", "", "");
-    call.question_neutral = None;
-    let refused = world.service().on_request_started(call).await.unwrap_err();
+    call.request.question_neutral = None;
+    let refused = world.history().started(call).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
     assert!(world.recent("s", "", 10).await.is_empty());
 }
 
 pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &World) {
-    let service = world.service();
+    let service = world.history();
     let mut call = started("s", "r", "", "q");
-    call.translate_chat = true;
-    let turn = service.on_request_started(call.clone()).await.unwrap();
+    call.request.translate_chat = true;
+    let turn = service.started(call.clone()).await.unwrap();
     let end = finalized(&call, Some(turn), "a");
-    service.on_request_finalized(end).await.unwrap();
+    service.finalized(end).await.unwrap();
     let turn = world.turn("s", "", turn).await;
     assert_eq!(turn.answer_translated.unwrap().to_plain(), "a");
     assert!(turn.answer_translated_is_fallback);
 }
 
 pub(super) async fn a_translation_wins_over_its_flag(world: &World) {
-    let service = world.service();
+    let service = world.history();
     let mut call = started("s", "r", "", "q");
-    call.translate_chat = true;
-    let turn = service.on_request_started(call.clone()).await.unwrap();
+    call.request.translate_chat = true;
+    let turn = service.started(call.clone()).await.unwrap();
     let mut end = finalized(&call, Some(turn), "a");
-    end.answer_translated = Some("o".to_owned());
-    end.answer_translated_is_fallback = Some(true);
-    service.on_request_finalized(end).await.unwrap();
+    end.request.answer_translated = text("o");
+    end.request.answer_translated_is_fallback = Some(true);
+    service.finalized(end).await.unwrap();
     let turn = world.turn("s", "", turn).await;
     assert_eq!(turn.answer_translated.unwrap().to_plain(), "o");
     assert!(!turn.answer_translated_is_fallback);
 }
 
 pub(super) async fn finalizing_needs_a_start(world: &World) {
-    let service = world.service();
+    let service = world.history();
     let call = started("s", "r", "", "q");
     let mut end = finalized(&call, None, "a");
-    end.start = Some(Box::new(call.clone()));
-    let refused = service.on_request_finalized(end).await.unwrap_err();
+    end.start = Some(call.request.clone());
+    let refused = service.finalized(end).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Invalid);
     assert!(refused.detail.contains("turn_id"));
     // A turn that was never started, in a session that is there.
     world.exchange("s", "other", ("q", "a")).await;
     let keyring = world.engine.ledger().keyring();
-    let unknown = keyring.turn_id(&tenant(), &call.session_id, &call.request_id);
+    let unknown = keyring.turn_id(&tenant(), &call.session, &call.request.request_id);
     let end = finalized(&call, Some(unknown), "a");
-    let refused = service.on_request_finalized(end).await.unwrap_err();
+    let refused = service.finalized(end).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::TurnNotFound);
     assert_eq!(world.recent("s", "", 10).await.len(), 1, "nothing was made");
 }
 
 pub(super) async fn best_effort_is_for_development(world: &World) {
-    assert!(!HistoryOptions::default().best_effort_finalize);
-    let options = HistoryOptions {
-        best_effort_finalize: true,
-    };
-    let service = HistoryService::new(world.engine.clone(), tenant(), options);
+    let service = world.history().with_best_effort_finalize();
     let call = started("s", "r", "", "q");
     let mut end = finalized(&call, None, "a");
-    let refused = service.on_request_finalized(end.clone()).await.unwrap_err();
+    let refused = service.finalized(end.clone()).await.unwrap_err();
     assert_eq!(
         refused.code,
         ErrorCode::Invalid,
         "there is nothing to start it with"
     );
-    end.start = Some(Box::new(call));
-    service.on_request_finalized(end.clone()).await.unwrap();
-    service.on_request_finalized(end).await.unwrap();
+    end.start = Some(call.request);
+    service.finalized(end.clone()).await.unwrap();
+    service.finalized(end).await.unwrap();
     let recent = world.recent("s", "", 10).await;
     assert_eq!(World::texts(&recent), [("q".to_owned(), "a".to_owned())]);
 }
 
 pub(super) async fn a_start_links_the_session(world: &World) {
-    let service = world.service();
+    let service = world.history();
     let before = started("s", "r1", "", "q1");
-    let turn = service.on_request_started(before.clone()).await.unwrap();
+    let turn = service.started(before.clone()).await.unwrap();
     let end = finalized(&before, Some(turn), "a1");
-    service.on_request_finalized(end).await.unwrap();
+    service.finalized(end).await.unwrap();
     let after = started("s", "r2", "ada", "q2");
-    let turn = service.on_request_started(after.clone()).await.unwrap();
+    let turn = service.started(after.clone()).await.unwrap();
     let end = finalized(&after, Some(turn), "a2");
-    service.on_request_finalized(end).await.unwrap();
+    service.finalized(end).await.unwrap();
     let session = world.session("s", "ada").await;
     assert_eq!(session.unwrap().identity_id.unwrap().as_str(), "ada");
     let recent = world.recent("s", "ada", 10).await;
@@ -144,17 +136,17 @@ pub(super) async fn a_start_links_the_session(world: &World) {
     assert_eq!(recent[1].identity_id.as_ref().unwrap().as_str(), "ada");
     // A session that begins with somebody is theirs from its first item.
     let new = started("t", "r", "ada", "q");
-    service.on_request_started(new).await.unwrap();
+    service.started(new).await.unwrap();
     let session = world.session("t", "ada").await;
     assert_eq!(session.unwrap().identity_id.unwrap().as_str(), "ada");
 }
 
 pub(super) async fn a_second_identity_is_refused(world: &World) {
-    let service = world.service();
+    let service = world.history();
     let ada = started("s", "r1", "ada", "q1");
-    service.on_request_started(ada).await.unwrap();
+    service.started(ada).await.unwrap();
     let bob = started("s", "r2", "bob", "q2");
-    let refused = service.on_request_started(bob).await.unwrap_err();
+    let refused = service.started(bob).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::SessionLinked);
     let session = world.session("s", "ada").await;
     let session = session.unwrap();
@@ -165,16 +157,16 @@ pub(super) async fn a_second_identity_is_refused(world: &World) {
 }
 
 pub(super) async fn two_logins_have_one_winner(world: &World) {
-    let service = world.service();
+    let service = world.history();
     for round in 0..8 {
         let name = format!("s{round}");
         let visitor = started(&name, "r0", "", "q");
-        service.on_request_started(visitor).await.unwrap();
+        service.started(visitor).await.unwrap();
         let mut logins = tokio::task::JoinSet::new();
         for user in ["ada", "bob", "eve"] {
             let service = service.clone();
             let call = started(&name, user, user, "q");
-            logins.spawn(async move { (user, service.on_request_started(call).await) });
+            logins.spawn(async move { (user, service.started(call).await) });
         }
         let (won, lost): (Vec<_>, Vec<_>) = logins
             .join_all()
@@ -195,10 +187,10 @@ pub(super) async fn two_logins_have_one_winner(world: &World) {
 }
 
 pub(super) async fn after_a_login_the_session_is_closed_to_others(world: &World) {
-    let service = world.service();
+    let service = world.history();
     world.exchange("s", "r1", ("q1", "a1")).await;
     service
-        .on_request_started(started("s", "r2", "ada", "q2"))
+        .started(started("s", "r2", "ada", "q2"))
         .await
         .unwrap();
     for user in ["", "bob"] {

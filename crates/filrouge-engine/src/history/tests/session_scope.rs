@@ -1,9 +1,8 @@
-//! `SessionConversationStore`.
+//! History found by the session id.
 
 use filrouge_types::{ErrorCode, TurnStatus};
 
-use super::world::{World, finish, json, start, who};
-use crate::history::SessionConversationStore;
+use super::world::{World, finish, json, start, text, who};
 
 pub(super) async fn one_turn_for_a_request(world: &World) {
     let turn = world.exchange("s", "r", ("q", "a")).await;
@@ -24,48 +23,42 @@ pub(super) async fn a_request_id_is_of_its_session(world: &World) {
 }
 
 pub(super) async fn starting_again_gives_the_same_turn(world: &World) {
-    let store = world.sessions();
-    let first = store.start_turn(start("s", "r", "q")).await.unwrap();
+    let store = world.history();
+    let first = store.start(start("s", "r", "q")).await.unwrap();
     let mut again = start("s", "r", "another question");
-    again.meta = json(r#"{"retry":true}"#);
-    again.translate_chat = true;
-    assert_eq!(store.start_turn(again.clone()).await.unwrap(), first);
+    again.request.metadata = json(r#"{"retry":true}"#);
+    again.request.translate_chat = true;
+    assert_eq!(store.start(again.clone()).await.unwrap(), first);
     let end = finish("s", "r", first, "a");
-    store.finalize_turn(end).await.unwrap();
-    assert_eq!(store.start_turn(again).await.unwrap(), first);
+    store.finish(end).await.unwrap();
+    assert_eq!(store.start(again).await.unwrap(), first);
     let recent = world.recent("s", "", 10).await;
     assert_eq!(World::texts(&recent), [("q".to_owned(), "a".to_owned())]);
     assert_eq!(recent[0].metadata.as_str(), "{}");
 }
 
 pub(super) async fn concurrent_starts_are_one_turn(world: &World) {
-    let store = world.sessions();
+    let store = world.history();
     let mut starts = tokio::task::JoinSet::new();
     for _ in 0..16 {
         let store = store.clone();
-        starts.spawn(async move { store.start_turn(start("s", "r", "q")).await.unwrap() });
+        starts.spawn(async move { store.start(start("s", "r", "q")).await.unwrap() });
     }
     let ids = starts.join_all().await;
     assert!(ids.iter().all(|id| *id == ids[0]));
-    store
-        .finalize_turn(finish("s", "r", ids[0], "a"))
-        .await
-        .unwrap();
+    store.finish(finish("s", "r", ids[0], "a")).await.unwrap();
     assert_eq!(world.recent("s", "", 10).await.len(), 1);
 }
 
 pub(super) async fn concurrent_turns_are_all_kept(world: &World) {
-    let store = world.sessions();
+    let store = world.history();
     let mut turns = tokio::task::JoinSet::new();
     for n in 0..16 {
         let store = store.clone();
         turns.spawn(async move {
             let name = format!("r{n}");
-            let turn = store.start_turn(start("s", &name, &name)).await.unwrap();
-            store
-                .finalize_turn(finish("s", &name, turn, &name))
-                .await
-                .unwrap();
+            let turn = store.start(start("s", &name, &name)).await.unwrap();
+            store.finish(finish("s", &name, turn, &name)).await.unwrap();
         });
     }
     turns.join_all().await;
@@ -77,28 +70,23 @@ pub(super) async fn concurrent_turns_are_all_kept(world: &World) {
 
 pub(super) async fn finalizing_again_changes_nothing(world: &World) {
     let turn = world.exchange("s", "r", ("q", "a")).await;
-    let store = world.sessions();
+    let store = world.history();
     let before = world.turn("s", "", turn).await;
     world.clock.advance(60_000_000);
-    store
-        .finalize_turn(finish("s", "r", turn, "a"))
-        .await
-        .unwrap();
+    store.finish(finish("s", "r", turn, "a")).await.unwrap();
     assert_eq!(world.turn("s", "", turn).await, before);
-    let other = store.finalize_turn(finish("s", "r", turn, "b")).await;
+    let other = store.finish(finish("s", "r", turn, "b")).await;
     assert_eq!(other.unwrap_err().code, ErrorCode::IdempotencyMismatch);
     assert_eq!(world.turn("s", "", turn).await, before);
 }
 
 pub(super) async fn finalizing_another_turn_is_refused(world: &World) {
-    let store = world.sessions();
-    let turn = store.start_turn(start("s", "r", "q")).await.unwrap();
-    store.start_turn(start("s", "r2", "q2")).await.unwrap();
+    let store = world.history();
+    let turn = store.start(start("s", "r", "q")).await.unwrap();
+    store.start(start("s", "r2", "q2")).await.unwrap();
     world.exchange("t", "r", ("q", "a")).await;
     let code = async |session: &str, request: &str| {
-        let end = store
-            .finalize_turn(finish(session, request, turn, "a"))
-            .await;
+        let end = store.finish(finish(session, request, turn, "a")).await;
         end.unwrap_err().code
     };
     // A store that sees one session at a time knows of no turn elsewhere.
@@ -127,31 +115,31 @@ pub(super) async fn translations_are_optional(world: &World) {
         (None, None)
     );
     assert!(!plain.translate_chat && !plain.answer_translated_is_fallback);
-    let store = world.sessions();
+    let store = world.history();
     let mut begin = start("s", "r2", "question");
-    begin.question_translated = Some("pytanie".to_owned());
-    begin.translate_chat = true;
-    let turn = store.start_turn(begin).await.unwrap();
+    begin.request.question_translated = text("pytanie");
+    begin.request.translate_chat = true;
+    let turn = store.start(begin).await.unwrap();
     let mut end = finish("s", "r2", turn, "answer");
-    end.answer_translated = Some("odpowiedź".to_owned());
-    store.finalize_turn(end).await.unwrap();
+    end.request.answer_translated = text("odpowiedź");
+    store.finish(end).await.unwrap();
     let both = world.turn("s", "", turn).await;
-    let text = |text: &Option<filrouge_types::JsonText>| text.as_ref().unwrap().to_plain();
-    assert_eq!(text(&both.question_neutral), "question");
-    assert_eq!(text(&both.question_translated), "pytanie");
-    assert_eq!(text(&both.answer_neutral), "answer");
-    assert_eq!(text(&both.answer_translated), "odpowiedź");
+    let plain = |text: &Option<filrouge_types::JsonText>| text.as_ref().unwrap().to_plain();
+    assert_eq!(plain(&both.question_neutral), "question");
+    assert_eq!(plain(&both.question_translated), "pytanie");
+    assert_eq!(plain(&both.answer_neutral), "answer");
+    assert_eq!(plain(&both.answer_translated), "odpowiedź");
     assert!(both.translate_chat && !both.answer_translated_is_fallback);
 }
 
 pub(super) async fn metadata_is_kept_as_it_is(world: &World) {
-    let store = world.sessions();
+    let store = world.history();
     let mut begin = start("s", "r", "q");
-    begin.meta = json(r#"{"channel":"web","cost":1.0,"big":9007199254740993}"#);
-    let turn = store.start_turn(begin).await.unwrap();
+    begin.request.metadata = json(r#"{"channel":"web","cost":1.0,"big":9007199254740993}"#);
+    let turn = store.start(begin).await.unwrap();
     let mut end = finish("s", "r", turn, "a");
-    end.meta = json(r#"{"cost":2.50,"new":[]}"#);
-    store.finalize_turn(end).await.unwrap();
+    end.request.metadata = json(r#"{"cost":2.50,"new":[]}"#);
+    store.finish(end).await.unwrap();
     assert_eq!(
         world.turn("s", "", turn).await.metadata.as_str(),
         r#"{"channel":"web","cost":2.50,"big":9007199254740993,"new":[]}"#
@@ -159,23 +147,23 @@ pub(super) async fn metadata_is_kept_as_it_is(world: &World) {
 }
 
 pub(super) async fn the_history_of_another_looks_absent(world: &World) {
-    let store = world.sessions();
+    let store = world.history();
     let mut begin = start("s", "r", "q");
-    begin.identity_id = who("ada");
-    let turn = store.start_turn(begin).await.unwrap();
+    begin.who = who("ada");
+    let turn = store.start(begin).await.unwrap();
     let mut end = finish("s", "r", turn, "a");
-    end.identity_id = who("ada");
-    store.finalize_turn(end).await.unwrap();
+    end.who = who("ada");
+    store.finish(end).await.unwrap();
     assert_eq!(world.recent("s", "ada", 10).await.len(), 1);
     for user in ["", "bob"] {
         assert!(world.recent("s", user, 10).await.is_empty(), "{user:?}");
         let mut end = finish("s", "r", turn, "b");
-        end.identity_id = who(user);
-        let code = store.finalize_turn(end).await.unwrap_err().code;
+        end.who = who(user);
+        let code = store.finish(end).await.unwrap_err().code;
         assert_eq!(code, ErrorCode::SessionNotFound, "{user:?}");
         let mut begin = start("s", "r9", "q");
-        begin.identity_id = who(user);
-        let code = store.start_turn(begin).await.unwrap_err().code;
+        begin.who = who(user);
+        let code = store.start(begin).await.unwrap_err().code;
         assert_eq!(code, ErrorCode::SessionConflict, "{user:?}");
     }
     assert!(world.recent("absent", "", 10).await.is_empty());

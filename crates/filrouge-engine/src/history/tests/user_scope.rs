@@ -1,10 +1,9 @@
-//! `UserConversationStore`.
+//! Durable history of an identity.
 
-use filrouge_types::{ErrorCode, JsonText, Timestamp, Turn, TurnStatus};
+use filrouge_types::{ErrorCode, Failure, JsonText, Timestamp, Turn, TurnStatus};
 
-use super::world::{World, as_user, finish, id, json, start, tenant, who};
-use crate::history::{SessionConversationStore, UserConversationStore, UserTurnFinal};
-use crate::{Caller, ListTurns, RedactTurn};
+use super::world::{World, as_user, finish, id, json, start, tenant, text, who};
+use crate::{Caller, FinalizeTurn, ListTurns, RedactTurn};
 
 /// A turn of ada's as another store has kept it.
 fn told(world: &World, session: &str, name: &str, answer: Option<&str>) -> Turn {
@@ -41,17 +40,16 @@ fn told(world: &World, session: &str, name: &str, answer: Option<&str>) -> Turn 
     }
 }
 
-fn ending(turn: &Turn, user: &str, answer: &str) -> UserTurnFinal {
-    UserTurnFinal {
-        identity_id: who(user).unwrap(),
-        session_id: turn.session_id.clone(),
-        turn_id: turn.turn_id,
-        answer_neutral: answer.to_owned(),
-        answer_translated: None,
-        answer_translated_is_fallback: None,
-        finalized_at_utc: None,
-        meta: None,
-    }
+async fn end(world: &World, turn: &Turn, user: &str, answer: &str) -> Result<(), Failure> {
+    let request = FinalizeTurn {
+        answer_neutral: text(answer),
+        ..FinalizeTurn::default()
+    };
+    let (identity, session) = (who(user).unwrap(), turn.session_id.clone());
+    let history = world.history();
+    history
+        .upsert_turn_final(identity, session, turn.turn_id, request)
+        .await
 }
 
 async fn all(world: &World, session: &str) -> Vec<Turn> {
@@ -68,7 +66,7 @@ async fn all(world: &World, session: &str) -> Vec<Turn> {
 }
 
 pub(super) async fn linking_is_an_upsert(world: &World) {
-    let users = world.users();
+    let users = world.history();
     world.exchange("anonymous", "r", ("q", "a")).await;
     for session in ["new", "anonymous"] {
         for _ in 0..2 {
@@ -82,7 +80,7 @@ pub(super) async fn linking_is_an_upsert(world: &World) {
 }
 
 pub(super) async fn a_link_to_another_identity_is_refused(world: &World) {
-    let users = world.users();
+    let users = world.history();
     let link = async |user| users.upsert_session_link(who(user).unwrap(), id("s")).await;
     link("ada").await.unwrap();
     assert_eq!(
@@ -93,7 +91,7 @@ pub(super) async fn a_link_to_another_identity_is_refused(world: &World) {
 }
 
 pub(super) async fn inserting_again_changes_nothing(world: &World) {
-    let users = world.users();
+    let users = world.history();
     let open = told(world, "s", "r1", None);
     let done = told(world, "s", "r2", Some("a2"));
     for turn in [&open, &done] {
@@ -115,7 +113,7 @@ pub(super) async fn inserting_again_changes_nothing(world: &World) {
 }
 
 pub(super) async fn an_open_turn_gets_its_answer(world: &World) {
-    let users = world.users();
+    let users = world.history();
     users
         .insert_turn(told(world, "s", "r", None))
         .await
@@ -131,7 +129,7 @@ pub(super) async fn an_open_turn_gets_its_answer(world: &World) {
 }
 
 pub(super) async fn told_turns_keep_their_times_and_order(world: &World) {
-    let users = world.users();
+    let users = world.history();
     let mut copied = told(world, "s", "r2", Some("a2"));
     copied.translate_chat = true;
     copied.answer_translated = copied.answer_neutral.clone();
@@ -166,7 +164,7 @@ pub(super) async fn told_turns_keep_their_times_and_order(world: &World) {
 }
 
 pub(super) async fn what_is_not_inserted(world: &World) {
-    let users = world.users();
+    let users = world.history();
     let good = told(world, "s", "r", Some("a"));
     let nobody = Turn {
         identity_id: None,
@@ -220,31 +218,26 @@ pub(super) async fn what_is_not_inserted(world: &World) {
 }
 
 pub(super) async fn finalizing_makes_no_turn(world: &World) {
-    let users = world.users();
+    let users = world.history();
     let missing = told(world, "s", "r", None);
-    let refused = users.upsert_turn_final(ending(&missing, "ada", "a")).await;
+    let refused = end(world, &missing, "ada", "a").await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::SessionNotFound);
     users
         .insert_turn(told(world, "s", "r0", Some("a0")))
         .await
         .unwrap();
-    let refused = users.upsert_turn_final(ending(&missing, "ada", "a")).await;
+    let refused = end(world, &missing, "ada", "a").await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::TurnNotFound);
     assert_eq!(all(world, "s").await.len(), 1, "no ghost");
 }
 
 pub(super) async fn finalizing_is_for_the_owner(world: &World) {
-    let users = world.users();
+    let users = world.history();
     let turn = told(world, "s", "r", None);
     users.insert_turn(turn.clone()).await.unwrap();
-    let refused = users
-        .upsert_turn_final(ending(&turn, "bob", "forged"))
-        .await;
+    let refused = end(world, &turn, "bob", "forged").await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::SessionNotFound);
-    users
-        .upsert_turn_final(ending(&turn, "ada", "a"))
-        .await
-        .unwrap();
+    end(world, &turn, "ada", "a").await.unwrap();
     assert_eq!(
         all(world, "s").await[0]
             .answer_neutral
@@ -256,27 +249,23 @@ pub(super) async fn finalizing_is_for_the_owner(world: &World) {
 }
 
 pub(super) async fn the_stores_time_counts(world: &World) {
-    let users = world.users();
+    let users = world.history();
     let turn = told(world, "s", "r", None);
     users.insert_turn(turn.clone()).await.unwrap();
     world.clock.advance(5_000_000);
-    let mut end = ending(&turn, "ada", "a");
-    end.finalized_at_utc = Some(Timestamp::from_micros(1));
-    users.upsert_turn_final(end.clone()).await.unwrap();
+    end(world, &turn, "ada", "a").await.unwrap();
     let there = all(world, "s").await.remove(0);
     let now = filrouge_types::Clock::now(&*world.clock);
     assert_eq!(there.finalized_at, Some(now));
-    // A retry that brings another time is a retry all the same.
+    // A retry at another time is a retry all the same.
     world.clock.advance(5_000_000);
-    end.finalized_at_utc = Some(Timestamp::from_micros(2));
-    users.upsert_turn_final(end).await.unwrap();
+    end(world, &turn, "ada", "a").await.unwrap();
     assert_eq!(all(world, "s").await, [there]);
-    // So is one by the store of the other scope.
-    let sessions = world.sessions();
+    // So is one by the calls of the other scope.
     let mut again = start("s", "r", "question r");
-    again.identity_id = who("ada");
-    assert_eq!(sessions.start_turn(again).await.unwrap(), turn.turn_id);
+    again.who = who("ada");
+    assert_eq!(users.start(again).await.unwrap(), turn.turn_id);
     let mut again = finish("s", "r", turn.turn_id, "a");
-    again.identity_id = who("ada");
-    sessions.finalize_turn(again).await.unwrap();
+    again.who = who("ada");
+    users.finish(again).await.unwrap();
 }

@@ -6,16 +6,14 @@ use filrouge_store::hot::{EphemeralSessions, HotBounds, HotStore, MemoryHot, Ope
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
-    Failure, FixedClock, IdentityId, RawJson, RequestId, Session, SessionId, TenantId, Turn, TurnId,
+    Failure, FixedClock, IdentityId, JsonText, RawJson, RequestId, Session, SessionId, TenantId,
+    Turn, TurnId,
 };
 
 use crate::caller::Caller;
-use crate::history::{
-    EngineSessionStore, EngineUserStore, HistoryOptions, HistoryService, RecentQuery,
-    RequestFinalized, RequestStarted, SessionConversationStore, TurnFinal, TurnStart,
-};
+use crate::history::History;
 use crate::scopes::{DurablePolicy, ScopeOptions, TwoScopes};
-use crate::{Engine, Settings};
+use crate::{Engine, FinalizeTurn, Settings, StartTurn};
 
 pub(super) const NOW: i64 = 1_700_000_000_000_000;
 
@@ -48,65 +46,103 @@ pub(super) fn json(text: &str) -> Option<RawJson> {
     Some(RawJson::parse(text).unwrap())
 }
 
-/// `start_turn`, with a question.
-pub(super) fn start(session: &str, name: &str, question: &str) -> TurnStart {
-    TurnStart {
-        session_id: id(session),
-        request_id: request(name),
-        identity_id: None,
-        question_neutral: question.to_owned(),
-        question_translated: None,
-        translate_chat: false,
-        meta: None,
-    }
+pub(super) fn text(text: &str) -> Option<JsonText> {
+    Some(JsonText::from_plain(text))
 }
 
-/// `finalize_turn`, with an answer.
-pub(super) fn finish(session: &str, name: &str, turn_id: TurnId, answer: &str) -> TurnFinal {
-    TurnFinal {
-        session_id: id(session),
-        request_id: request(name),
-        turn_id,
-        identity_id: None,
-        answer_neutral: answer.to_owned(),
-        answer_translated: None,
-        answer_translated_is_fallback: None,
-        meta: None,
-    }
+/// What a call is given.
+#[derive(Debug, Clone)]
+pub(super) struct Call<R> {
+    pub(super) who: Option<IdentityId>,
+    pub(super) session: SessionId,
+    pub(super) turn: Option<TurnId>,
+    pub(super) request: R,
+    pub(super) start: Option<StartTurn>,
 }
 
-/// `on_request_started`, with a question.
-pub(super) fn started(session: &str, name: &str, user: &str, question: &str) -> RequestStarted {
-    RequestStarted {
-        session_id: id(session),
-        request_id: request(name),
-        identity_id: who(user),
-        question_neutral: Some(question.to_owned()),
-        question_translated: None,
-        translate_chat: false,
-        pipeline_name: None,
-        consultant: None,
-        repository: None,
-        meta: None,
-    }
-}
-
-/// `on_request_finalized`, with an answer.
-pub(super) fn finalized(
-    of: &RequestStarted,
-    turn_id: Option<TurnId>,
-    answer: &str,
-) -> RequestFinalized {
-    RequestFinalized {
-        session_id: of.session_id.clone(),
-        request_id: of.request_id.clone(),
-        turn_id,
-        identity_id: of.identity_id.clone(),
-        answer_neutral: answer.to_owned(),
-        answer_translated: None,
-        answer_translated_is_fallback: None,
-        meta: None,
+fn call<R>(session: &str, user: &str, turn: Option<TurnId>, request: R) -> Call<R> {
+    Call {
+        who: who(user),
+        session: id(session),
+        turn,
+        request,
         start: None,
+    }
+}
+
+/// A call that writes a question.
+pub(super) fn started(session: &str, name: &str, user: &str, question: &str) -> Call<StartTurn> {
+    let request = StartTurn {
+        question_neutral: text(question),
+        ..StartTurn::new(request(name))
+    };
+    call(session, user, None, request)
+}
+
+/// A call of nobody that writes a question.
+pub(super) fn start(session: &str, name: &str, question: &str) -> Call<StartTurn> {
+    started(session, name, "", question)
+}
+
+/// A call of nobody that writes an answer.
+pub(super) fn finish(
+    session: &str,
+    name: &str,
+    turn_id: TurnId,
+    answer: &str,
+) -> Call<FinalizeTurn> {
+    let request = FinalizeTurn {
+        request_id: Some(request(name)),
+        answer_neutral: text(answer),
+        ..FinalizeTurn::default()
+    };
+    call(session, "", Some(turn_id), request)
+}
+
+/// The call that ends what `of` has started.
+pub(super) fn finalized(
+    of: &Call<StartTurn>,
+    turn: Option<TurnId>,
+    answer: &str,
+) -> Call<FinalizeTurn> {
+    Call {
+        who: of.who.clone(),
+        session: of.session.clone(),
+        turn,
+        request: FinalizeTurn {
+            request_id: Some(of.request.request_id.clone()),
+            answer_neutral: text(answer),
+            ..FinalizeTurn::default()
+        },
+        start: None,
+    }
+}
+
+impl History {
+    pub(super) async fn start(&self, call: Call<StartTurn>) -> Result<TurnId, Failure> {
+        self.start_turn(call.who, call.session, call.request).await
+    }
+
+    pub(super) async fn finish(&self, call: Call<FinalizeTurn>) -> Result<(), Failure> {
+        self.finalize_turn(call.who, call.session, call.turn.unwrap(), call.request)
+            .await
+    }
+
+    pub(super) async fn started(&self, call: Call<StartTurn>) -> Result<TurnId, Failure> {
+        self.on_request_started(call.who, call.session, call.request)
+            .await
+    }
+
+    pub(super) async fn finalized(&self, call: Call<FinalizeTurn>) -> Result<(), Failure> {
+        let Call {
+            who,
+            session,
+            turn,
+            request,
+            start,
+        } = call;
+        self.on_request_finalized(who, session, turn, request, start)
+            .await
     }
 }
 
@@ -181,38 +217,24 @@ impl World {
         Self::over(scopes, clock)
     }
 
-    pub(super) fn sessions(&self) -> EngineSessionStore {
-        EngineSessionStore::new(self.engine.clone(), tenant())
-    }
-
-    pub(super) fn users(&self) -> EngineUserStore {
-        EngineUserStore::new(self.engine.clone(), tenant())
-    }
-
-    pub(super) fn service(&self) -> HistoryService {
-        HistoryService::new(self.engine.clone(), tenant(), HistoryOptions::default())
+    pub(super) fn history(&self) -> History {
+        History::new(self.engine.clone(), tenant())
     }
 
     /// A finished turn by the session store.
     pub(super) async fn exchange(&self, session: &str, name: &str, texts: (&str, &str)) -> TurnId {
-        let store = self.sessions();
-        let turn = store
-            .start_turn(start(session, name, texts.0))
-            .await
-            .unwrap();
+        let store = self.history();
+        let turn = store.start(start(session, name, texts.0)).await.unwrap();
         let end = finish(session, name, turn, texts.1);
-        store.finalize_turn(end).await.unwrap();
+        store.finish(end).await.unwrap();
         turn
     }
 
     pub(super) async fn recent(&self, session: &str, user: &str, limit: usize) -> Vec<Turn> {
-        let query = RecentQuery {
-            session_id: id(session),
-            identity_id: who(user),
-            limit,
-        };
-        let store = self.sessions();
-        store.list_recent_finalized_turns(query).await.unwrap()
+        let (who, id) = (who(user), id(session));
+        let recent = self.history();
+        let recent = recent.list_recent_finalized_turns(who, &id, limit);
+        recent.await.unwrap()
     }
 
     pub(super) async fn session(&self, session: &str, user: &str) -> Result<Session, Failure> {

@@ -131,10 +131,7 @@ async fn what_is_left_with_a_secret_comes_with_it() {
 async fn the_ports_begin_a_session_without_the_hot_store() {
     use std::sync::Arc;
 
-    use crate::history::{
-        ConversationHistoryService, EngineUserStore, HistoryOptions, HistoryService,
-        RequestStarted, UserConversationStore,
-    };
+    use crate::history::History;
 
     let world = world();
     let process = world.process();
@@ -142,22 +139,16 @@ async fn the_ports_begin_a_session_without_the_hot_store() {
     let tenant = filrouge_types::TenantId::default_tenant();
     let identity: filrouge_types::IdentityId = "ada".parse().unwrap();
     let engine = Arc::new(process.engine);
-    let service = HistoryService::new(engine.clone(), tenant.clone(), HistoryOptions::default());
-    let call = RequestStarted {
-        session_id: sid("s"),
-        request_id: "r".parse().unwrap(),
-        identity_id: Some(identity.clone()),
-        question_neutral: Some("what".to_owned()),
-        question_translated: None,
-        translate_chat: false,
-        pipeline_name: None,
-        consultant: None,
-        repository: None,
-        meta: None,
+    let history = History::new(engine, tenant);
+    let request = crate::StartTurn {
+        question_neutral: Some(filrouge_types::JsonText::from_plain("what")),
+        ..crate::StartTurn::new("r".parse().unwrap())
     };
-    service.on_request_started(call).await.unwrap();
-    let users = EngineUserStore::new(engine, tenant);
-    users
+    history
+        .on_request_started(Some(identity.clone()), sid("s"), request)
+        .await
+        .unwrap();
+    history
         .upsert_session_link(identity.clone(), sid("t"))
         .await
         .unwrap();

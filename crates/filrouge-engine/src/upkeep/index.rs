@@ -1,0 +1,39 @@
+//! The derived index, and what it still has to forget.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use filrouge_store::text_index::TextIndex;
+use filrouge_types::{ErrorCode, Failure};
+
+/// A session as an index knows it: its realm and key.
+pub(super) type Key = (Box<[u8]>, Box<str>);
+
+/// The index, and the sessions of which it is not certain that it has forgotten them.
+pub(crate) struct Indexing {
+    pub(super) index: Arc<dyn TextIndex>,
+    owed: Mutex<BTreeSet<Key>>,
+}
+
+impl Indexing {
+    pub(crate) fn new(index: Arc<dyn TextIndex>) -> Self {
+        Self {
+            index,
+            owed: Mutex::default(),
+        }
+    }
+
+    pub(super) fn owed(&self) -> MutexGuard<'_, BTreeSet<Key>> {
+        // Each change of the set is one call.
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn forget(&self, key: &Key) -> Result<u64, Failure> {
+        let (index, (realm, session)) = (self.index.clone(), key.clone());
+        let forgotten = tokio::task::spawn_blocking(move || index.forget(&realm, &session));
+        forgotten.await.map_err(|error| {
+            let what = format!("forgetting a session in the index broke off: {error}");
+            Failure::new(ErrorCode::Internal, what)
+        })?
+    }
+}
