@@ -7,11 +7,10 @@ use std::fmt;
 
 use filrouge_store::Ledger;
 use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId, Timestamp};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Keys;
-use crate::hex::{from_hex, to_hex};
 
 mod text;
 
@@ -75,20 +74,6 @@ impl std::str::FromStr for Role {
             .into_iter()
             .find(|role| role.as_str() == text)
             .ok_or(UnknownRole)
-    }
-}
-
-impl Serialize for SecretHash {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(&to_hex(self.as_bytes()))
-    }
-}
-
-impl<'de> Deserialize<'de> for SecretHash {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        let bytes = from_hex(&text).ok_or_else(|| de::Error::custom("not 64 hex digits"))?;
-        Ok(Self::from_bytes(bytes))
     }
 }
 

@@ -9,7 +9,7 @@ use filrouge_store::{Entropy, KeyId, Keyring};
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::hex::{from_hex, to_hex};
+use filrouge_store::hex::{from_hex, to_hex};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

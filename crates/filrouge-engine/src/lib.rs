@@ -27,7 +27,6 @@ mod counters;
 mod engine;
 mod erasure;
 mod events;
-mod hex;
 mod lineage;
 mod metadata;
 mod record_policy;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use filrouge_store::Keyring;
 use filrouge_types::{JsonText, RawJson, TenantId, merge_objects, take_members};
 
-use crate::hex::to_hex;
+use filrouge_store::hex::to_hex;
 
 /// Which members of a turn's metadata reach the ledger. Of an ephemeral session all stay, in the hot store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -13,9 +13,9 @@ use crate::caller::{Caller, Permission};
 use crate::calls::held;
 use crate::core::unexpected;
 use crate::engine::Sessions;
-use crate::hex::to_hex;
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
 use crate::written::Written;
+use filrouge_store::hex::to_hex;
 
 impl Sessions {
     /// Makes a session; one that is the caller's already is given back, as a replay.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use filrouge_store::ledger::Position;
 use filrouge_store::read::{Gone, Loaded, Sight, in_session};
-use filrouge_store::rows::{Change, LogEntry, LogRow, SessionPk, View};
+use filrouge_store::rows::{Change, LogEntry, SessionPk, View};
 use filrouge_store::{MAC_BYTES, Scope, Viewer};
 use filrouge_types::{ErrorCode, Failure, ItemId, SessionId, TenantId, Timestamp, Turn, TurnId};
 
@@ -160,7 +160,7 @@ fn touches<V: View + ?Sized>(
     let since = previous.as_ref().map(|row| row.at);
     let (mut upto, mut found) = (after, Found::default());
     for row in sight.view.log(after.commit_no, commits)? {
-        for entry in entries(sight, &row, previous.as_ref())? {
+        for entry in sight.entries(&row, previous.as_ref())? {
             found.take(sight, row.commit_no, &entry)?;
         }
         upto = Position {
@@ -176,27 +176,6 @@ fn touches<V: View + ?Sized>(
         since,
         newest,
     }))
-}
-
-fn entries<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    row: &LogRow,
-    previous: Option<&LogRow>,
-) -> Result<Vec<LogEntry>, Failure> {
-    let broken = |code, what: &str| Failure::new(code, format!("commit {} {what}", row.commit_no));
-    match row.follows(previous, sight.keyring) {
-        _ if sight.check == filrouge_store::record::Check::Unverified => {}
-        Some(true) => {}
-        Some(false) => return Err(broken(ErrorCode::IntegrityError, "was changed")),
-        None => {
-            return Err(broken(
-                ErrorCode::KeyMissing,
-                "was written with an unknown key",
-            ));
-        }
-    }
-    row.entries()
-        .ok_or_else(|| broken(ErrorCode::IntegrityError, "is malformed"))
 }
 
 #[derive(Default)]

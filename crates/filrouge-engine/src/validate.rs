@@ -1,13 +1,9 @@
 //! What is refused before a ledger is asked: limits and shapes (DESIGN §3, §8).
 
-use std::fmt;
-
 use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
-use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Object, RawJson};
+use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, Object, RawJson};
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 /// Upper bounds, all of them configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,34 +36,6 @@ struct PartShape {
     kind: Box<str>,
 }
 
-/// Whether a part's type and the names of its members are spelled as they are read.
-struct Spelling(bool);
-
-struct SpellingVisitor;
-
-impl<'de> Visitor<'de> for SpellingVisitor {
-    type Value = Spelling;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a part")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Spelling, A::Error> {
-        let mut plain = true;
-        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-            let (name, value) = (name.get(), value.get());
-            plain &= !escapes_word(name) && (name != r#""type""# || !escapes_word(value));
-        }
-        Ok(Spelling(plain))
-    }
-}
-
-impl<'de> Deserialize<'de> for Spelling {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(SpellingVisitor)
-    }
-}
-
 /// Whether a word such as filrouge knows, of small letters, digits and underscores, is spelled with escapes. All else
 /// may be: some writers of JSON escape whatever is not printable ASCII, or slashes.
 fn escapes_word(name: &str) -> bool {
@@ -79,8 +47,11 @@ fn escapes_word(name: &str) -> bool {
 /// Whether any part spells its type or a member's name so that who compares bytes takes it for another one.
 fn hides(parts: &RawJson) -> bool {
     let parts = parts.as_str();
-    let spelled = || serde_json::from_str::<Vec<Spelling>>(parts);
-    parts.contains('\\') && spelled().is_ok_and(|parts| parts.iter().any(|p| !p.0))
+    let escapes = |(name, value): &(&str, &str)| {
+        escapes_word(name) || *name == r#""type""# && escapes_word(value)
+    };
+    let read = || serde_json::from_str::<Vec<Members<'_>>>(parts).unwrap_or_default();
+    parts.contains('\\') && read().iter().flat_map(|part| &part.0).any(escapes)
 }
 
 /// Parts that filrouge alone writes: whoever could post them could tell of a redaction that never was.

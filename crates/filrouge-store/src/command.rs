@@ -5,6 +5,8 @@ use filrouge_types::{
     TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::draft::{Delta, StreamId};
 use crate::record::{Batch, ChainedItem, Entry, Seqs, StartEvent};
 use crate::rows::{HeadLease, SessionRow};
@@ -22,7 +24,7 @@ pub use session::{
 };
 
 /// On whose behalf something is asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Viewer {
     /// An end user: sees what is theirs and what is nobody's; `None` is an anonymous one.
     EndUser(Option<IdentityId>),
@@ -42,7 +44,7 @@ impl Viewer {
 }
 
 /// Tenant and viewer: part of every question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// The tenant.
     pub tenant: TenantId,
@@ -96,7 +98,7 @@ impl Scope {
 }
 
 /// A session to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewSession {
     /// Its id.
     pub session_id: SessionId,
@@ -151,7 +153,7 @@ pub struct SessionFilter {
 }
 
 /// Whether a session may have several open turns (DESIGN §4.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum ConcurrentTurns {
     /// It may.
     #[default]
@@ -161,7 +163,7 @@ pub enum ConcurrentTurns {
 }
 
 /// Starts a turn, or a whole one in one commit when the batch closes it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Start {
     /// The session to make when there is none.
     pub session: NewSession,
@@ -178,7 +180,7 @@ pub struct Start {
 }
 
 /// Appends items to an open turn.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Append {
     /// The session.
     pub session_id: SessionId,
@@ -189,6 +191,7 @@ pub struct Append {
     /// The seq the session must stand at.
     pub expected_seq: Option<u64>,
     /// What becomes of the draft that the items come from.
+    #[serde(skip)]
     pub progress: Option<Progress>,
 }
 
@@ -225,7 +228,7 @@ pub struct PutDraft {
 }
 
 /// How a turn is to end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Ending {
     /// With an answer; without one, the final item it has is promoted.
     Finalize {
@@ -245,7 +248,7 @@ pub enum Ending {
 }
 
 /// Ends a turn.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Close {
     /// The session.
     pub session_id: SessionId,
@@ -258,8 +261,10 @@ pub struct Close {
     /// Merged over the turn's metadata.
     pub metadata: Option<RawJson>,
     /// Of the request's body.
+    #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
     /// The recording that ends the turn and has given what was shown; without one, what the draft shows is kept.
+    #[serde(skip)]
     pub stream: Option<StreamId>,
 }
 
@@ -342,9 +347,10 @@ pub struct Redacted {
 }
 
 /// A write.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Write {
     /// Makes a session.
+    #[serde(skip)]
     CreateSession(NewSession),
     /// Starts a turn.
     Start(Box<Start>),
@@ -353,24 +359,33 @@ pub enum Write {
     /// Ends a turn.
     Close(Box<Close>),
     /// Marks a turn as interrupted.
+    #[serde(skip)]
     Interrupt(Interrupt),
     /// Erases contents.
+    #[serde(skip)]
     Redact(Redact),
     /// Takes in a session from elsewhere.
+    #[serde(skip)]
     Adopt(Box<Adopt>),
     /// Changes what is listed of a session.
+    #[serde(skip)]
     Patch(Box<Patch>),
     /// Ends a session.
+    #[serde(skip)]
     CloseSession(CloseSession),
     /// Gives an anonymous session its owner.
+    #[serde(skip)]
     Link(Link),
     /// Erases a session.
+    #[serde(skip)]
     Erase(Erase),
     /// Records an event of a session.
     RecordEvent(Box<NewEvent>),
     /// Puts a note.
+    #[serde(skip)]
     PutNote(PutNote),
     /// Adds to a draft.
+    #[serde(skip)]
     PutDraft(Box<PutDraft>),
     /// Takes, renews or releases the lease of a session.
     Lease(Box<TakeLease>),
@@ -434,7 +449,7 @@ impl Write {
 }
 
 /// A write with the scope it is asked in.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Command {
     /// Tenant and viewer.
     pub scope: Scope,

@@ -12,6 +12,7 @@ pub mod command;
 pub mod contract;
 pub mod copy;
 pub mod draft;
+pub mod hex;
 pub mod hot;
 pub mod ledger;
 pub mod memory;

@@ -201,7 +201,7 @@ fn neutral() -> Variant {
 }
 
 /// An item as a caller gives it, before the store has given it a seq.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewItem))]
 pub struct ItemBody {

@@ -8,6 +8,7 @@ mod id;
 mod item;
 mod json;
 mod lease;
+mod members;
 mod merge;
 mod moment;
 mod object;
@@ -27,6 +28,7 @@ pub use id::{
 pub use item::{Channel, Item, ItemBody, Role, UnknownName, Variant};
 pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
 pub use lease::{Checkpoint, Lease};
+pub use members::Members;
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};

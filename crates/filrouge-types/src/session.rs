@@ -1,10 +1,8 @@
 //! Sessions (DESIGN §3).
 
-use serde::Serialize;
-
 use crate::item::{UnknownName, closed_words};
 use crate::{EventKey, IdentityId, ProjectId, RawJson, SessionId, TenantId, Timestamp};
-use serde::{Deserialize, Deserializer, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
 closed_words!(
@@ -20,7 +18,7 @@ closed_words!(
 
 // Field order is that of the public JSON (DESIGN §12).
 /// One conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Session {
     /// Its id, unique in the tenant.

@@ -6,6 +6,7 @@ use std::fmt;
 use filrouge_store::Entropy;
 use filrouge_types::{ErrorCode, Failure};
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -23,8 +24,8 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 pub struct ApiKeyText(SecretString);
 
 /// What is kept of a key's secret. A plain hash is enough for 256 random bits: there is nothing to guess.
-#[derive(Clone, Copy)]
-pub struct SecretHash([u8; 32]);
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct SecretHash(#[serde(with = "filrouge_store::hex")] [u8; 32]);
 
 impl fmt::Debug for SecretHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,14 +40,6 @@ impl SecretHash {
             .chain_update(secret.as_bytes())
             .finalize();
         Self(hash.into())
-    }
-
-    pub(super) const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    pub(super) const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
     }
 
     /// Whether both are of one secret; takes as long when they are not.

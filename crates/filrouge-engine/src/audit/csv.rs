@@ -1,8 +1,8 @@
 //! Rows as CSV (RFC 4180).
 
-use filrouge_types::Failure;
+use filrouge_types::{Failure, JsonText, Members, RawJson};
 
-use super::row::AuditRow;
+use super::row::{AuditRow, json};
 
 /// What a cell must not begin with, or else a spreadsheet takes it for a formula; in East Asian widths as well. The
 /// apostrophe is among them so that taking one away gives back every cell.
@@ -24,14 +24,27 @@ impl AuditRow {
     /// `internal` when it cannot be written.
     pub fn csv_line(&self) -> Result<String, Failure> {
         let mut line = String::new();
-        for (n, text) in self.cells()?.iter().enumerate() {
+        let json = json(self)?;
+        // The columns are the members of its JSON.
+        let members = Members::of(&json).map_or_else(Vec::new, |members| members.0);
+        for (n, (name, value)) in members.into_iter().enumerate() {
             if n > 0 {
                 line.push(',');
             }
-            cell(&mut line, text);
+            cell(&mut line, &shown(name, value));
         }
         line.push_str("\r\n");
         Ok(line)
+    }
+}
+
+/// A member of a row: texts as they are read, what is JSON of the caller as it was recorded.
+fn shown(name: &str, value: &str) -> String {
+    let read = || JsonText::from_raw(RawJson::from_checked(value));
+    match name {
+        _ if value == "null" => String::new(),
+        r#""args""# | r#""result""# => value.to_owned(),
+        _ => read().map_or_else(|_| value.to_owned(), |text| text.to_plain()),
     }
 }
 

@@ -1,10 +1,8 @@
 //! What the parts of an item tell.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::HashMap;
 
-use filrouge_types::{JsonText, RawJson};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use filrouge_types::{JsonText, Members, RawJson};
 use serde_json::value::RawValue;
 
 use super::row::AuditError;
@@ -51,7 +49,7 @@ pub(super) fn parts(parts: &RawJson) -> impl Iterator<Item = Part<'_>> {
 
 impl<'a> Part<'a> {
     fn read(raw: &'a str) -> Self {
-        let Ok(mut members) = serde_json::from_str::<Members<'a>>(raw) else {
+        let Some(mut members) = Untold::of(raw) else {
             return Self {
                 raw,
                 told: Told::Other,
@@ -59,44 +57,33 @@ impl<'a> Part<'a> {
             };
         };
         let told = members.tell();
-        let whole = members.found.is_empty() && !members.odd && !matches!(told, Told::Other);
+        let whole = members.found.is_empty() && !members.twice && !matches!(told, Told::Other);
         Self { raw, told, whole }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum Member {
-    Type,
-    Text,
-    Refusal,
-    CallId,
-    Name,
-    Args,
-    Ok,
-    LatencyMs,
-    Content,
-    Code,
-    Message,
-    Source,
-    Retryable,
-    #[serde(other)]
-    Unknown,
+/// The members of a part that are not yet told; of one that stands twice the last, as most JSON readers have it.
+struct Untold<'a> {
+    found: HashMap<String, &'a str>,
+    /// Whether one stands twice.
+    twice: bool,
 }
 
-/// The members of a part that have a name here; of one that stands twice the last, as most JSON readers have it.
-struct Members<'a> {
-    found: BTreeMap<Member, &'a str>,
-    /// Whether there are others, or one stands twice.
-    odd: bool,
-}
+impl<'a> Untold<'a> {
+    fn of(raw: &'a str) -> Option<Self> {
+        let (mut found, mut twice) = (HashMap::new(), false);
+        for (name, value) in Members::of(raw)?.0 {
+            let name: String = serde_json::from_str(name).ok()?;
+            twice |= found.insert(name, value).is_some();
+        }
+        Some(Self { found, twice })
+    }
 
-impl<'a> Members<'a> {
     /// Takes out the members that are told.
     fn tell(&mut self) -> Told {
-        match self.found.remove(&Member::Type) {
-            Some(r#""text""#) => self.words(Member::Text),
-            Some(r#""refusal""#) => self.words(Member::Refusal),
+        match self.found.remove("type") {
+            Some(r#""text""#) => self.words("text"),
+            Some(r#""refusal""#) => self.words("refusal"),
             Some(r#""tool_call""#) => Told::Call(self.call()),
             // Its arguments are no JSON: the call never became complete.
             Some(r#""tool_call_partial""#) => Told::Call(Call {
@@ -104,64 +91,64 @@ impl<'a> Members<'a> {
                 ..self.call_name()
             }),
             Some(r#""tool_result""#) => Told::Result(CallResult {
-                call_id: self.text(Member::CallId),
-                ok: self.flag(Member::Ok),
-                latency_ms: self.number(Member::LatencyMs),
-                content: self.value(Member::Content),
+                call_id: self.text("call_id"),
+                ok: self.flag("ok"),
+                latency_ms: self.number("latency_ms"),
+                content: self.value("content"),
             }),
             Some(r#""error""#) => Told::Error(AuditError {
-                code: self.text(Member::Code),
-                message: self.text(Member::Message),
-                source: self.text(Member::Source),
-                retryable: self.flag(Member::Retryable),
+                code: self.text("code"),
+                message: self.text("message"),
+                source: self.text("source"),
+                retryable: self.flag("retryable"),
             }),
             _ => Told::Other,
         }
     }
 
-    fn words(&mut self, member: Member) -> Told {
+    fn words(&mut self, member: &str) -> Told {
         self.text(member).map_or(Told::Other, Told::Text)
     }
 
     fn call_name(&mut self) -> Call {
         Call {
-            tool: self.text(Member::Name),
-            call_id: self.text(Member::CallId),
+            tool: self.text("name"),
+            call_id: self.text("call_id"),
             args: None,
         }
     }
 
     fn call(&mut self) -> Call {
         Call {
-            args: self.value(Member::Args),
+            args: self.value("args"),
             ..self.call_name()
         }
     }
 
     /// Takes a member that is as `fits` wants it, or null.
-    fn take(&mut self, member: Member, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
-        let raw = self.found.get(&member).copied()?;
+    fn take(&mut self, member: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
+        let raw = self.found.get(member).copied()?;
         if raw != "null" && !fits(raw) {
             return None;
         }
-        self.found.remove(&member);
+        self.found.remove(member);
         Some(raw).filter(|raw| *raw != "null")
     }
 
-    fn value(&mut self, member: Member) -> Option<RawJson> {
+    fn value(&mut self, member: &str) -> Option<RawJson> {
         self.take(member, |_| true).map(RawJson::from_checked)
     }
 
-    fn text(&mut self, member: Member) -> Option<JsonText> {
+    fn text(&mut self, member: &str) -> Option<JsonText> {
         let raw = self.take(member, |raw| raw.starts_with('"'))?;
         JsonText::from_raw(RawJson::from_checked(raw)).ok()
     }
 
-    fn number(&mut self, member: Member) -> Option<RawJson> {
+    fn number(&mut self, member: &str) -> Option<RawJson> {
         self.take(member, is_number).map(RawJson::from_checked)
     }
 
-    fn flag(&mut self, member: Member) -> Option<bool> {
+    fn flag(&mut self, member: &str) -> Option<bool> {
         self.take(member, |raw| raw == "true" || raw == "false")
             .map(|raw| raw == "true")
     }
@@ -171,45 +158,10 @@ fn is_number(raw: &str) -> bool {
     raw.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a part")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Members {
-            found: BTreeMap::new(),
-            odd: false,
-        };
-        while let Some(member) = map.next_key()? {
-            let raw = map.next_value::<&RawValue>()?.get();
-            if member == Member::Unknown || members.found.insert(member, raw).is_some() {
-                members.odd = true;
-            }
-        }
-        Ok(members)
-    }
-}
-
 /// Why the model stopped, by an item's metadata.
 pub(super) fn finish_reason(metadata: Option<&RawJson>) -> Option<JsonText> {
-    #[derive(serde::Deserialize)]
-    struct Remarks<'a> {
-        #[serde(borrow, default)]
-        finish_reason: Option<&'a RawValue>,
-    }
-    let read = serde_json::from_str::<Remarks<'_>>(metadata?.as_str()).ok()?;
-    JsonText::from_raw(RawJson::from_checked(read.finish_reason?.get())).ok()
+    let reason = Members::of(metadata?.as_str())?.get("finish_reason")?;
+    JsonText::from_raw(RawJson::from_checked(reason)).ok()
 }
 
 #[cfg(test)]

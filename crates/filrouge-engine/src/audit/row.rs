@@ -1,7 +1,5 @@
 //! One row of the audit.
 
-use std::borrow::Cow;
-
 use filrouge_types::{
     Channel, ErrorCode, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionId,
     Timestamp, TurnId, Variant,
@@ -149,40 +147,6 @@ impl AuditRow {
         "detail",
     ];
 
-    /// The members as plain text in the order of [`Self::COLUMNS`]; JSON as it was recorded, absent ones empty.
-    pub(super) fn cells(&self) -> Result<[Cow<'_, str>; 25], Failure> {
-        Ok([
-            self.session_id.as_str().into(),
-            shown(self.seq.as_ref()),
-            shown(self.turn_id.as_ref()),
-            word(self.request_id.as_ref().map(RequestId::as_str)),
-            word(self.identity_id.as_ref().map(IdentityId::as_str)),
-            self.at.to_string().into(),
-            shown(self.occurred_at.as_ref()),
-            word(self.role.map(Role::as_str)),
-            word(self.channel.as_ref().map(Channel::as_str)),
-            word(self.variant.map(Variant::as_str)),
-            word(self.agent.as_deref()),
-            word(self.model.as_deref()),
-            plain(self.text.as_ref()),
-            plain(self.tool.as_ref()),
-            plain(self.call_id.as_ref()),
-            raw(self.args.as_ref()),
-            shown(self.ok.as_ref()),
-            raw(self.latency_ms.as_ref()),
-            raw(self.result.as_ref()),
-            match &self.error {
-                Some(error) => json(error)?.into(),
-                None => "".into(),
-            },
-            raw(self.usage.as_ref()),
-            plain(self.finish_reason.as_ref()),
-            self.redacted.to_string().into(),
-            word(self.item_id.as_ref().map(ItemId::as_str)),
-            raw(self.detail.as_ref()),
-        ])
-    }
-
     /// The row as JSON on one line, with its line feed.
     ///
     /// # Errors
@@ -198,22 +162,6 @@ impl AuditRow {
     }
 }
 
-fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
-}
-
-fn shown<T: ToString>(value: Option<&T>) -> Cow<'_, str> {
-    value.map_or("".into(), |v| v.to_string().into())
-}
-
-fn word(value: Option<&str>) -> Cow<'_, str> {
-    value.unwrap_or("").into()
-}
-
-fn plain(value: Option<&JsonText>) -> Cow<'_, str> {
-    value.map_or("".into(), |text| text.to_plain().into())
-}
-
-fn raw(value: Option<&RawJson>) -> Cow<'_, str> {
-    value.map_or("", RawJson::as_str).into()
 }

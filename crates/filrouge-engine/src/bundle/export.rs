@@ -11,7 +11,7 @@ use super::sign::{PublicKey, sign};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS, item};
 use crate::caller::{Caller, Permission};
 use crate::engine::Bundles;
-use crate::hex::to_hex;
+use filrouge_store::hex::to_hex;
 
 /// Takes a bundle's bytes as they are written; a failure ends the writing.
 pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use filrouge_store::{KeyId, Keyring};
 
-use crate::hex::{from_hex, to_hex};
+use filrouge_store::hex::{from_hex, to_hex};
 
 /// Keeps a signature of a head from passing as one of something else.
 const LABEL: &[u8] = b"filrouge bundle 1\0";

@@ -7,18 +7,15 @@ use filrouge_store::memory::MemoryLedger;
 use filrouge_store::rows::SessionRow;
 use filrouge_store::verify::{Finding, Verdict};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
-use filrouge_types::{
-    ErrorCode, Failure, IdentityId, ProjectId, RawJson, Session, SessionId, SessionStatus,
-    SystemClock, TenantId, Timestamp, Turn,
-};
-use serde::{Deserialize, Serialize};
+use filrouge_types::{ErrorCode, Failure, Session, SystemClock, Turn};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::export::{Head, json};
 use super::item;
 use super::read::{List, Sections, Unread, sections};
 use super::sign::PublicKey;
-use crate::hex::to_hex;
+use filrouge_store::hex::to_hex;
 
 /// What a bundle's verification has looked at and found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -126,7 +123,7 @@ pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Check
     {
         return Err(broken(None, None, CHANGED.replace("{}", "session")));
     }
-    let (adopt, session) = read(&sections)?;
+    let adopt = read(&sections)?;
     let id = adopt.session.session_id.to_string();
     let failed = |failure: Failure| match failure.code {
         ErrorCode::Internal => Refused::Failed(failure),
@@ -134,7 +131,7 @@ pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Check
     };
     let (rebuilt, turns) = rebuild(&adopt).await.map_err(failed)?;
     compare_turns(&id, &sections.turns, &turns)?;
-    if rebuilt != session || json(&rebuilt).map_err(failed)? != sections.session {
+    if json(&rebuilt).map_err(failed)? != sections.session {
         return Err(broken(
             Some(&id),
             None,
@@ -157,28 +154,8 @@ pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Check
     })
 }
 
-/// All members of a session, in order.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SessionJson {
-    session_id: SessionId,
-    tenant_id: TenantId,
-    identity_id: Option<IdentityId>,
-    parent_session_id: Option<SessionId>,
-    project_id: Option<ProjectId>,
-    team_id: Option<Box<str>>,
-    title: Option<Box<str>>,
-    status: SessionStatus,
-    state: Option<Box<str>>,
-    last_seq: u64,
-    turn_count: u64,
-    metadata: RawJson,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-}
-
-fn read(sections: &Sections<'_>) -> Result<(Adopt, Session), Refused> {
-    let read: SessionJson = serde_json::from_str(sections.session)
+fn read(sections: &Sections<'_>) -> Result<Adopt, Refused> {
+    let read: Session = serde_json::from_str(sections.session)
         .map_err(|e| broken(None, None, format!("session: {e}")))?;
     let id = read.session_id.to_string();
     let mut items = Vec::with_capacity(sections.items.elements.len());
@@ -212,16 +189,12 @@ fn read(sections: &Sections<'_>) -> Result<(Adopt, Session), Refused> {
         token: None,
         erased: None,
     };
-    let mut head = filrouge_store::rows::HeadRow::empty(session.fingerprint(), read.updated_at);
-    (head.last_seq, head.turn_count) = (read.last_seq, read.turn_count);
-    let said = session.clone().with_head(&head);
-    let adopt = Adopt {
+    Ok(Adopt {
         session,
         updated_at: read.updated_at,
         items,
         beside: Default::default(),
-    };
-    Ok((adopt, said))
+    })
 }
 
 /// The session and its turns as the items make them, in a ledger made for it.
@@ -230,12 +203,7 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
     let keyring = Arc::new(Keyring::single([0; 32]));
     let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), Arc::new(SystemClock));
     let ledger: &dyn Ledger = &ledger;
-    let scope = Scope {
-        tenant: adopt.session.tenant_id.clone(),
-        viewer: Viewer::Operator,
-        token: None,
-        hold: None,
-    };
+    let scope = Scope::new(adopt.session.tenant_id.clone(), Viewer::Operator);
     let command = Command {
         scope: scope.clone(),
         write: Write::Adopt(Box::new(adopt.clone())),

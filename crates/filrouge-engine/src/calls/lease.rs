@@ -17,8 +17,8 @@ use super::words::{word, word_of};
 use crate::caller::{Caller, Permission};
 use crate::core::{Core, unexpected};
 use crate::engine::Calls;
-use crate::hex::to_hex;
 use crate::written::Written;
+use filrouge_store::hex::to_hex;
 
 /// How often who waits looks for itself: of a session that is not in the ledger no commit tells.
 const LOOK: Duration = Duration::from_millis(100);

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::draft::{Delta, PieceHead, PieceKind, StreamId, chars};
 use filrouge_store::read::DraftNews;
-use filrouge_types::{Channel, Item, ItemId, JsonText, RawJson, Role, TurnId};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use filrouge_types::{Channel, Item, ItemId, JsonText, Members, RawJson, Role, TurnId};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 /// Bytes of the names of a piece that a reader holds; longer ones are told with its first text alone.
@@ -196,9 +195,9 @@ impl Drafts {
         if keys.is_empty() {
             return Vec::new();
         }
-        let parts: Vec<ItemPart<'_>> =
+        let parts: Vec<Members<'_>> =
             serde_json::from_str(item.body.parts.as_str()).unwrap_or_default();
-        let mut texts: Vec<(PieceKind, &str)> = parts.iter().filter_map(ItemPart::text).collect();
+        let mut texts: Vec<(PieceKind, &str)> = parts.iter().filter_map(shown).collect();
         let done = item.body.channel != Channel::Partial;
         let mut events = Vec::new();
         for key in keys {
@@ -259,30 +258,16 @@ fn piece(id: &ItemId) -> Option<(StreamId, u64)> {
     (stream.item_id(number).as_ref() == Some(id)).then_some((stream, number))
 }
 
-/// What grows of an item's part.
-#[derive(Deserialize)]
-struct ItemPart<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: std::borrow::Cow<'a, str>,
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-}
-
-impl ItemPart<'_> {
-    /// Its text, as spelled inside the JSON string.
-    fn text(&self) -> Option<(PieceKind, &str)> {
-        let (kind, text) = match self.kind.as_ref() {
-            "text" => (PieceKind::Text, self.text),
-            "reasoning" => (PieceKind::Reasoning, self.text),
-            "refusal" => (PieceKind::Refusal, self.refusal),
-            _ => return None,
-        };
-        let token = text?.get();
-        let inner = token.strip_prefix('"')?.strip_suffix('"')?;
-        Some((kind, inner))
-    }
+/// The text of a part that a draft may have shown, as it is spelled.
+fn shown<'a>(part: &Members<'a>) -> Option<(PieceKind, &'a str)> {
+    let (kind, name) = match part.get("type")? {
+        r#""text""# => (PieceKind::Text, "text"),
+        r#""reasoning""# => (PieceKind::Reasoning, "text"),
+        r#""refusal""# => (PieceKind::Refusal, "refusal"),
+        _ => return None,
+    };
+    let token = part.get(name)?;
+    Some((kind, token.strip_prefix('"')?.strip_suffix('"')?))
 }
 
 #[cfg(test)]

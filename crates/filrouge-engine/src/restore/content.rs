@@ -1,79 +1,30 @@
 //! Parts as a restored context reads them (docs/context.md has the table).
 
-use std::fmt;
 use std::ops::Range;
 
-use filrouge_types::{Item, JsonText, RawJson};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use filrouge_types::{Item, JsonText, Members, RawJson};
 
 use super::media;
 use super::plan::{Answer, Args, Content, Provider, Sealed};
 use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_tame, sound};
 
-/// The members of a JSON object by the tokens of their names; of a member that stands twice the last counts.
-pub(super) struct Members<'a>(Vec<(&'a str, &'a str)>);
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-        let mut members = Vec::with_capacity(6);
-        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-            members.push((name.get(), value.get()));
-        }
-        Ok(Members(members))
-    }
+/// The first of these members that is there.
+fn first<'a>(members: &Members<'a>, names: &[&str]) -> Option<&'a str> {
+    names.iter().find_map(|name| members.get(name))
 }
 
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(MembersVisitor)
-    }
+/// A member's string, as a token that every reader takes.
+fn text_in(members: &Members<'_>, names: &[&str]) -> Option<JsonText> {
+    first(members, names).and_then(text)
 }
 
-impl<'a> Members<'a> {
-    /// The members of an object; `None` when `json` is none.
-    pub(super) fn of(json: &'a str) -> Option<Self> {
-        serde_json::from_str(json).ok()
-    }
+/// A member's string without its escapes.
+pub(super) fn plain(members: &Members<'_>, names: &[&str]) -> Option<String> {
+    text_in(members, names).map(|t| t.to_plain())
+}
 
-    /// The value of a member, unless it is `null`.
-    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
-        let own = |token: &str| {
-            token
-                .strip_prefix('"')
-                .and_then(|t| t.strip_suffix('"'))
-                .is_some_and(|t| t == name)
-        };
-        let found = self.0.iter().rev().find(|(token, _)| own(token));
-        found.map(|(_, value)| *value).filter(|v| *v != "null")
-    }
-
-    /// The first of these members that is there.
-    pub(super) fn first(&self, names: &[&str]) -> Option<&'a str> {
-        names.iter().find_map(|name| self.get(name))
-    }
-
-    /// A member's string, as a token that every reader takes.
-    pub(super) fn text(&self, names: &[&str]) -> Option<JsonText> {
-        self.first(names).and_then(text)
-    }
-
-    /// A member's string without its escapes.
-    pub(super) fn plain(&self, names: &[&str]) -> Option<String> {
-        self.text(names).map(|t| t.to_plain())
-    }
-
-    fn is(&self, name: &str, value: &str) -> bool {
-        self.get(name) == Some(value)
-    }
+fn is(members: &Members<'_>, name: &str, value: &str) -> bool {
+    members.get(name) == Some(value)
 }
 
 /// A JSON string as a token that every reader takes; `None` for another value.
@@ -98,7 +49,7 @@ fn spelled(raw: &str) -> JsonText {
 pub(super) fn is_text(json: &RawJson) -> bool {
     let list: Option<Vec<Members<'_>>> = serde_json::from_str(json.as_str()).ok();
     let has_one = |m: &Members<'_>| m.get("text").is_some_and(|text| text.starts_with('"'));
-    list.is_some_and(|list| list.iter().all(|m| m.is("type", "\"text\"") && has_one(m)))
+    list.is_some_and(|list| list.iter().all(|m| is(m, "type", "\"text\"") && has_one(m)))
 }
 
 /// The texts of those items that say one text and nothing else, taken out of them without copying; their parts are
@@ -116,7 +67,7 @@ pub(super) fn take_texts(items: &mut [Item]) -> Vec<Option<JsonText>> {
 fn sole_text(parts: &str) -> Option<Range<usize>> {
     let [members]: [Members<'_>; 1] = serde_json::from_str(parts).ok()?;
     let token = members.get("text").filter(|t| t.starts_with('"'))?;
-    if !members.is("type", "\"text\"") || has_lone_surrogates(token) || is_blank_token(token) {
+    if !is(&members, "type", "\"text\"") || has_lone_surrogates(token) || is_blank_token(token) {
         return None;
     }
     // The token is a slice of `parts`.
@@ -177,8 +128,8 @@ fn part(members: &Members<'_>, model: Option<&str>) -> Part {
 fn content(kind: &str, members: &Members<'_>) -> Option<Result<Content, &'static str>> {
     let said = |text: Option<JsonText>| text.filter(|t| !is_blank(t)).ok_or("empty");
     Some(match kind {
-        "text" => said(members.text(&["text"])).map(Content::Text),
-        "refusal" => said(members.text(&["refusal", "text"])).map(Content::Refusal),
+        "text" => said(text_in(members, &["text"])).map(Content::Text),
+        "refusal" => said(text_in(members, &["refusal", "text"])).map(Content::Refusal),
         "code" => said(code(members)).map(Content::Text),
         "link" => said(link(members)).map(Content::Text),
         "image_url" | "image" | "file" => Ok(media::read(kind, members)),
@@ -188,10 +139,8 @@ fn content(kind: &str, members: &Members<'_>) -> Option<Result<Content, &'static
 
 /// Code becomes a fenced block, its fence longer than any inside.
 fn code(members: &Members<'_>) -> Option<JsonText> {
-    let code = members
-        .plain(&["code", "text"])
-        .filter(|c| !c.trim().is_empty())?;
-    let language = members.plain(&["language"]).unwrap_or_default();
+    let code = plain(members, &["code", "text"]).filter(|c| !c.trim().is_empty())?;
+    let language = plain(members, &["language"]).unwrap_or_default();
     let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if code.ends_with('\n') { "" } else { "\n" };
@@ -201,8 +150,8 @@ fn code(members: &Members<'_>) -> Option<JsonText> {
 }
 
 fn link(members: &Members<'_>) -> Option<JsonText> {
-    let url = members.plain(&["url"])?;
-    let text = match members.plain(&["title", "text"]) {
+    let url = plain(members, &["url"])?;
+    let text = match plain(members, &["title", "text"]) {
         Some(title) if !title.trim().is_empty() => format!("[{title}]({url})"),
         _ => url,
     };
@@ -211,7 +160,7 @@ fn link(members: &Members<'_>) -> Option<JsonText> {
 
 /// Whose words these are: said by the part, else told by the model's name.
 fn provider(members: &Members<'_>, model: Option<&str>) -> Option<Provider> {
-    let named = members.plain(&["provider"]).unwrap_or_default();
+    let named = plain(members, &["provider"]).unwrap_or_default();
     // Bedrock serves the models of several.
     let told = !named.is_empty() && !named.to_ascii_lowercase().contains("bedrock");
     let name = if told { &named } else { model? };
@@ -229,7 +178,7 @@ fn provider(members: &Members<'_>, model: Option<&str>) -> Option<Provider> {
 }
 
 fn reasoning(members: &Members<'_>, model: Option<&str>) -> Part {
-    let text = members.text(&["text", "thinking"]).filter(|t| !is_blank(t));
+    let text = text_in(members, &["text", "thinking"]).filter(|t| !is_blank(t));
     let sealed = sealed(members, model);
     if text.is_none() && sealed.is_none() {
         return Part::Nothing("empty");
@@ -239,7 +188,7 @@ fn reasoning(members: &Members<'_>, model: Option<&str>) -> Part {
 
 fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
     let own = provider(members, model);
-    let seal = |name| members.text(&[name]).filter(|seal| !is_blank(seal));
+    let seal = |name| text_in(members, &[name]).filter(|seal| !is_blank(seal));
     if let Some(encrypted) = seal("encrypted_content") {
         let summary = members.get("summary").filter(|s| s.starts_with('['));
         let summary = summary.and_then(value);
@@ -271,13 +220,13 @@ fn sealed(members: &Members<'_>, model: Option<&str>) -> Option<Sealed> {
 }
 
 fn call(members: &Members<'_>, model: Option<&str>) -> Part {
-    let Some(call_id) = members.plain(&["call_id"]).filter(|id| !id.is_empty()) else {
+    let Some(call_id) = plain(members, &["call_id"]).filter(|id| !id.is_empty()) else {
         return Part::Nothing("malformed_call");
     };
-    let signature = members.text(&["signature"]).filter(|s| !is_blank(s));
+    let signature = text_in(members, &["signature"]).filter(|s| !is_blank(s));
     Part::Call {
         call_id,
-        name: members.plain(&["name"]).unwrap_or_default(),
+        name: plain(members, &["name"]).unwrap_or_default(),
         args: args(members.get("args")),
         signature: signature.and_then(|s| Some((provider(members, model)?, s))),
     }
@@ -309,13 +258,13 @@ fn text_args(token: JsonText) -> Args {
 }
 
 fn result(members: &Members<'_>) -> Part {
-    let Some(call_id) = members.plain(&["call_id"]).filter(|id| !id.is_empty()) else {
+    let Some(call_id) = plain(members, &["call_id"]).filter(|id| !id.is_empty()) else {
         return Part::Nothing("orphan_result");
     };
     Part::Result {
         call_id,
-        ok: !members.is("ok", "false"),
-        answer: answer(members.first(&["content", "error"])),
+        ok: !is(members, "ok", "false"),
+        answer: answer(first(members, &["content", "error"])),
     }
 }
 

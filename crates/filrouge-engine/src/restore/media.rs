@@ -1,6 +1,8 @@
 //! Images and files as parts tell of them.
 
-use super::content::Members;
+use filrouge_types::Members;
+
+use super::content::plain;
 use super::plan::{Content, Media, MediaSource};
 
 /// Reads an `image_url`, `image` or `file` part. It never fails: what no provider can read is kept by its name.
@@ -11,9 +13,9 @@ pub(super) fn read(kind: &str, members: &Members<'_>) -> Content {
         .find_map(|name| members.get(name).filter(|v| v.starts_with('{')))
         .and_then(Members::of);
     let find = |names: &[&str]| {
-        let inner = inner.as_ref().and_then(|i| i.plain(names));
+        let inner = inner.as_ref().and_then(|i| plain(i, names));
         inner
-            .or_else(|| members.plain(names))
+            .or_else(|| plain(members, names))
             .filter(|t| !t.is_empty())
     };
     let mut mime = find(&["mime", "mime_type", "mimeType", "media_type"]);

@@ -5,7 +5,7 @@ use filrouge_types::{Channel, Item, JsonText, Role};
 use super::content::{Part, parts};
 use super::plan::{Args, Block, CallResult, Content, Provider, Reasoning, Speaker};
 use super::query::Unanswered;
-use super::shape::Fate;
+use super::report::Fate;
 use super::sound::has_lone_surrogates;
 
 /// One piece of an item.

@@ -65,39 +65,42 @@ pub struct Report {
     pub window: Window,
 }
 
+/// What became of one item: how many pieces of it are shown, and why the others are not.
 #[derive(Debug, Clone, Copy)]
-struct Fate {
-    seq: u64,
-    /// How many pieces of it are shown.
-    pieces: u32,
+pub(super) struct Fate {
+    pub(super) seq: u64,
+    pub(super) pieces: u32,
     /// Why the first piece that is not shown is not.
-    reason: Option<&'static str>,
-    change: Option<&'static str>,
+    pub(super) reason: Option<&'static str>,
+    /// How what is shown differs from what was recorded.
+    pub(super) change: Option<&'static str>,
+}
+
+impl Fate {
+    pub(super) const fn new(seq: u64, pieces: u32, reason: Option<&'static str>) -> Self {
+        Self {
+            seq,
+            pieces,
+            reason,
+            change: None,
+        }
+    }
 }
 
 /// The fates of the items that were looked at.
 #[derive(Debug, Clone, Default)]
 pub struct Fates {
-    /// Ascending by seq once [`Fates::sort`] was called.
+    /// Ascending by seq.
     fates: Vec<Fate>,
     /// What they were taken from.
     pub window: Window,
 }
 
 impl Fates {
-    /// Takes in an item of which `pieces` are shown; the rest, if there is a rest, is not for `reason`.
-    pub fn add(&mut self, seq: u64, pieces: u32, reason: Option<&'static str>) {
-        self.fates.push(Fate {
-            seq,
-            pieces,
-            reason,
-            change: None,
-        });
-    }
-
-    /// Puts the items in order; [`Fates::lose`] and [`Fates::adapt`] find them after that.
-    pub fn sort(&mut self) {
-        self.fates.sort_unstable_by_key(|f| f.seq);
+    /// The fates of items in any order.
+    pub(super) fn new(mut fates: Vec<Fate>, window: Window) -> Self {
+        fates.sort_unstable_by_key(|fate| fate.seq);
+        Self { fates, window }
     }
 
     fn of(&mut self, seq: u64) -> Option<&mut Fate> {

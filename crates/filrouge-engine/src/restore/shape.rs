@@ -10,27 +10,7 @@ use super::content;
 use super::pieces::Shaper;
 use super::plan::{Block, Mark, Pair, PlanTurn, Say, Speaker};
 use super::query::Unanswered;
-
-/// What became of one item: how many pieces of it are shown, and why the others are not.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fate {
-    pub(super) seq: u64,
-    pub(super) pieces: u32,
-    pub(super) reason: Option<&'static str>,
-    /// How what is shown differs from what was recorded, whatever the format.
-    pub(super) change: Option<&'static str>,
-}
-
-impl Fate {
-    pub(super) const fn new(seq: u64, pieces: u32, reason: Option<&'static str>) -> Self {
-        Self {
-            seq,
-            pieces,
-            reason,
-            change: None,
-        }
-    }
-}
+use super::report::Fate;
 
 /// A turn, shaped; without blocks when nothing of it is for a model.
 pub(super) struct Shaped {

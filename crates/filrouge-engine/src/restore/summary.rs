@@ -1,9 +1,9 @@
 //! A summary that may stand for the turns before a window (DESIGN §5).
 
 use filrouge_store::read::text_of;
-use filrouge_types::{Channel, Item, Variant};
+use filrouge_types::{Channel, Item, Members, Variant};
 
-use super::content::{Members, is_text, text};
+use super::content::{is_text, text};
 use super::plan::{Content, Say, Speaker};
 use super::sound::is_blank;
 

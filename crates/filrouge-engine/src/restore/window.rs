@@ -9,7 +9,7 @@ use filrouge_types::{Failure, Item, TurnId, TurnStatus};
 use super::estimate;
 use super::plan::{Block, Mark, Plan, PlanTurn, Say, Speaker};
 use super::query::RestoreQuery;
-use super::report::{Fates, Window};
+use super::report::{Fate, Fates, Window};
 use super::shape::Shaped;
 use super::summary::Summary;
 use super::turns::{Turned, turned};
@@ -260,13 +260,9 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         } else {
             (last_seq > 0).then_some(1)
         };
-        let (mut fates, mut changes) = (Fates::default(), Vec::new());
-        let mut turns = Vec::with_capacity(self.picked.len());
+        let (mut fates, mut turns) = (Vec::new(), Vec::with_capacity(self.picked.len()));
         for picked in self.picked.into_iter().rev() {
-            for fate in &picked.shaped.fates {
-                fates.add(fate.seq, fate.pieces, fate.reason);
-                changes.extend(fate.change.map(|change| (fate.seq, change)));
-            }
+            fates.extend(picked.shaped.fates);
             if !picked.shaped.turn.blocks.is_empty() || picked.shaped.turn.pair.is_some() {
                 turns.push(picked.shaped.turn);
             }
@@ -275,17 +271,12 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
             let waiting = self.waiting.into_values().flatten().map(|i| i.seq);
             let outside = waiting
                 .chain(self.outside)
-                .map(|seq| (seq, "outside_window"));
-            let loose = self.loose.into_iter().map(|seq| (seq, "bookkeeping"));
-            for (seq, reason) in outside.chain(loose).filter(|(seq, _)| *seq >= first) {
-                fates.add(seq, 0, Some(reason));
-            }
+                .map(|seq| Fate::new(seq, 0, Some("outside_window")));
+            let loose = self.loose.into_iter();
+            let loose = loose.map(|seq| Fate::new(seq, 0, Some("bookkeeping")));
+            fates.extend(outside.chain(loose).filter(|fate| fate.seq >= first));
         }
-        fates.sort();
-        for (seq, change) in changes {
-            fates.adapt(seq, change);
-        }
-        fates.window = Window {
+        let window = Window {
             last_turns: self.query.last_turns,
             max_tokens: self.query.max_tokens,
             estimate: estimate::ESTIMATE,
@@ -299,7 +290,7 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
         Plan {
             summary,
             turns,
-            fates,
+            fates: Fates::new(fates, window),
         }
     }
 }

@@ -131,8 +131,8 @@ impl Late {
         for event in &one.events {
             match event {
                 Event::Close(close) => self.status = close.status,
-                Event::Interrupt => self.status = TurnStatus::Interrupted,
-                Event::Reopen => self.status = TurnStatus::Open,
+                Event::Interrupt {} => self.status = TurnStatus::Interrupted,
+                Event::Reopen {} => self.status = TurnStatus::Open,
                 Event::Start(_) | Event::Redact(_) => {}
             }
         }

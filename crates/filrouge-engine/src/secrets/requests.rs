@@ -4,10 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use filrouge_types::{
-    ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, TurnId, select_members,
+    ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Role, TurnId, select_members,
 };
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::mask::{CredentialPolicy, Masked};
 use super::turn::TurnSecrets;
@@ -266,49 +264,6 @@ fn token(masked: String) -> JsonText {
     JsonText::from_raw(raw).unwrap_or_else(|_| JsonText::from_plain(""))
 }
 
-/// A part's type and the places of its parameters.
-struct Part<'a> {
-    is_call: bool,
-    args: Vec<&'a RawValue>,
-}
-
-impl<'de> Deserialize<'de> for Part<'de> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct PartVisitor;
-
-        impl<'de> Visitor<'de> for PartVisitor {
-            type Value = Part<'de>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a part")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part<'de>, A::Error> {
-                let mut part = Part {
-                    is_call: false,
-                    args: Vec::new(),
-                };
-                while let Some(name) = map.next_key::<&RawValue>()? {
-                    match serde_json::from_str::<String>(name.get()).as_deref() {
-                        Ok("type") => {
-                            let kind: String = map.next_value()?;
-                            part.is_call =
-                                matches!(kind.as_str(), "tool_call" | "tool_call_partial");
-                        }
-                        Ok("args") => part.args.push(map.next_value()?),
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                Ok(part)
-            }
-        }
-
-        d.deserialize_map(PartVisitor)
-    }
-}
-
 /// Where the parameters of tool calls stand in `parts`.
 fn parameters(parts: &str) -> Vec<Range<usize>> {
     let has = |word: &[u8]| memchr::memmem::find(parts.as_bytes(), word).is_some();
@@ -316,14 +271,19 @@ fn parameters(parts: &str) -> Vec<Range<usize>> {
         return Vec::new();
     }
     // They were read before, and are an array of objects.
-    let read: Vec<Part<'_>> = serde_json::from_str(parts).unwrap_or_default();
-    let calls = read.into_iter().filter(|part| part.is_call);
+    let read: Vec<Members<'_>> = serde_json::from_str(parts).unwrap_or_default();
+    let is_call = |part: &&Members<'_>| {
+        let kind = part.get("type").map(serde_json::from_str::<String>);
+        let kind = kind.and_then(Result::ok);
+        matches!(kind.as_deref(), Some("tool_call" | "tool_call_partial"))
+    };
+    let calls = read.iter().filter(is_call);
     calls
-        .flat_map(|part| part.args)
+        .flat_map(|part| part.all("args"))
         .map(|args| {
             // It is a stretch of `parts`.
-            let start = args.get().as_ptr().addr() - parts.as_ptr().addr();
-            start..start + args.get().len()
+            let start = args.as_ptr().addr() - parts.as_ptr().addr();
+            start..start + args.len()
         })
         .collect()
 }

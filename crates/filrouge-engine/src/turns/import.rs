@@ -141,7 +141,7 @@ impl Turns {
             metadata: self.hashed(&scope.tenant, turn.metadata.clone()),
         };
         let last = match turn.status {
-            TurnStatus::Interrupted | TurnStatus::Open => Event::Interrupt,
+            TurnStatus::Interrupted | TurnStatus::Open => Event::Interrupt {},
             status => Event::Close(Box::new(CloseEvent {
                 status,
                 fingerprint: mark,

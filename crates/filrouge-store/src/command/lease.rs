@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use filrouge_types::{RawJson, SessionId};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::NewSession;
 
 /// The lease that a writer holds a session by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
     /// The fence that it was given.
     pub fence: u64,
@@ -31,7 +32,7 @@ impl Hold {
 }
 
 /// Takes, renews or releases the lease of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakeLease {
     /// The session.
     pub session_id: SessionId,
@@ -42,7 +43,7 @@ pub struct TakeLease {
 }
 
 /// What is asked of a lease.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum LeaseAsk {
     /// To hold the session. Who holds it already keeps the fence, for longer.
     Acquire(Box<Acquire>),
@@ -61,7 +62,7 @@ pub enum LeaseAsk {
 }
 
 /// To hold a session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Acquire {
     /// How long, from now on.
     pub ttl: Duration,
@@ -71,11 +72,16 @@ pub struct Acquire {
     pub terminal: Vec<Box<str>>,
     /// Whether the caller goes on from what the store has: an event tells of it, unless there is nothing newer than this
     /// seq, up to which the caller knows the session.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
     pub resumes: Option<Option<u64>>,
 }
 
 /// Puts a checkpoint, once for each seq (DESIGN §6).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PutCheckpoint {
     /// The session.
     pub session_id: SessionId,
@@ -87,4 +93,9 @@ pub struct PutCheckpoint {
     pub state: RawJson,
     /// How many checkpoints the session keeps.
     pub keep: u64,
+}
+
+/// A value that is there, if only as `null`.
+fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(d).map(Some)
 }

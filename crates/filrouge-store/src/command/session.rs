@@ -4,11 +4,13 @@ use filrouge_types::{
     EventKey, IdentityId, ProjectId, RawJson, SessionId, SessionStatus, Timestamp,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::keyring::MAC_BYTES;
 
 /// The keyed hash of an anonymous session's secret (DESIGN §7, `require_session_token`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionToken(pub [u8; MAC_BYTES]);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionToken(#[serde(with = "crate::hex")] pub [u8; MAC_BYTES]);
 
 /// What is to change of a session; what is absent stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -77,7 +79,7 @@ pub struct Erased {
 }
 
 /// Records an event of a session, once for each key (DESIGN §6).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NewEvent {
     /// The session.
     pub session_id: SessionId,

@@ -215,21 +215,20 @@ impl<V: View + ?Sized> Sight<'_, V> {
         Ok(rows.into_iter().find(|row| row.commit_no == behind))
     }
 
-    fn entries(&self, row: &LogRow, previous: Option<&LogRow>) -> Result<Vec<LogEntry>, Failure> {
-        let broken = |what: &str| {
-            let what = format!("commit {} {what}", row.commit_no);
-            Failure::new(ErrorCode::IntegrityError, what)
-        };
+    /// What a commit has touched, when it is the one that follows `previous`.
+    ///
+    /// # Errors
+    /// `integrity_error` when it was changed; `key_missing`.
+    pub fn entries(&self, row: &LogRow, previous: Option<&LogRow>) -> Result<Vec<LogEntry>, Failure> {
+        let broken = |code, what: &str| Failure::new(code, format!("commit {} {what}", row.commit_no));
         match row.follows(previous, self.keyring) {
             _ if self.check == Check::Unverified => {}
             Some(true) => {}
-            Some(false) => return Err(broken("was changed")),
-            None => {
-                let what = format!("commit {} was written with an unknown key", row.commit_no);
-                return Err(Failure::new(ErrorCode::KeyMissing, what));
-            }
+            Some(false) => return Err(broken(ErrorCode::IntegrityError, "was changed")),
+            None => return Err(broken(ErrorCode::KeyMissing, "was written with an unknown key")),
         }
-        row.entries().ok_or_else(|| broken("is malformed"))
+        let entries = row.entries();
+        entries.ok_or_else(|| broken(ErrorCode::IntegrityError, "is malformed"))
     }
 
     fn change(

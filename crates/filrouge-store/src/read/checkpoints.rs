@@ -7,9 +7,8 @@ use filrouge_types::{
     Checkpoint, Failure, Lease, SessionEvent, SessionId, TenantId, Timestamp, TurnId, TurnStatus,
 };
 
-use super::{Loaded, Sight, key_missing};
+use super::{Loaded, Sight};
 use crate::command::Scope;
-use crate::record::Check;
 use crate::rows::{CheckpointRow, EventPlace, SessionPk, View};
 
 /// Events read at once.
@@ -91,16 +90,11 @@ impl<V: View + ?Sized> Sight<'_, V> {
         session: &Loaded,
         row: CheckpointRow,
     ) -> Result<Checkpoint, Failure> {
-        let seq = row.checkpoint.seq;
-        match row.verified(self.keyring, session.pk) {
-            _ if self.check == Check::Unverified => Ok(row.checkpoint),
-            Some(true) => Ok(row.checkpoint),
-            Some(false) => {
-                let what = format!("the checkpoint at seq {seq} was changed");
-                Err(session.broken(None, what))
-            }
-            None => Err(key_missing(session.name())),
-        }
+        let (fits, seq) = (row.verified(self.keyring, session.pk), row.checkpoint.seq);
+        self.vouch(session, fits, None, || {
+            format!("the checkpoint at seq {seq} was changed")
+        })?;
+        Ok(row.checkpoint)
     }
 
     /// The newest checkpoint that can be read: where one cannot, or is missing, the one before it, and so on.

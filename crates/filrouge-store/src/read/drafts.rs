@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use filrouge_types::{Failure, SessionId, Timestamp, TurnId};
 
-use super::{Loaded, Sight, in_session, key_missing};
+use super::{Loaded, Sight, in_session};
 use crate::command::Scope;
 use crate::draft::{Delta, Piece, StreamId, assemble};
-use crate::record::Check;
 use crate::rows::{DraftChunk, DraftRow, TurnRow, View};
 
 /// What has come to a draft behind what its reader knows.
@@ -93,15 +92,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
         session: &Loaded,
         row: DraftRow,
     ) -> Result<DraftRow, Failure> {
-        match row.verified(self.keyring, session.pk) {
-            _ if self.check == Check::Unverified => Ok(row),
-            Some(true) => Ok(row),
-            Some(false) => {
-                let what = format!("the draft of turn {} was changed", row.turn_id);
-                Err(session.broken(None, what))
-            }
-            None => Err(key_missing(session.name())),
-        }
+        let fits = row.verified(self.keyring, session.pk);
+        self.vouch(session, fits, None, || changed(&row))?;
+        Ok(row)
     }
 
     /// What a draft shows.
@@ -139,12 +132,8 @@ impl<V: View + ?Sized> Sight<'_, V> {
     ) -> Result<Vec<Delta>, Failure> {
         let mut deltas = Vec::new();
         for chunk in chunks {
-            match chunk.verified(self.keyring, (session.pk, row)) {
-                _ if self.check == Check::Unverified => {}
-                Some(true) => {}
-                Some(false) => return Err(chunk_broken(session, row)),
-                None => return Err(key_missing(session.name())),
-            }
+            let fits = chunk.verified(self.keyring, (session.pk, row));
+            self.vouch(session, fits, None, || changed(row))?;
             let more = chunk.deltas();
             deltas.extend(more.ok_or_else(|| chunk_broken(session, row))?);
         }
@@ -153,6 +142,9 @@ impl<V: View + ?Sized> Sight<'_, V> {
 }
 
 fn chunk_broken(session: &Loaded, row: &DraftRow) -> Failure {
-    let what = format!("the draft of turn {} was changed", row.turn_id);
-    session.broken(None, what)
+    session.broken(None, changed(row))
+}
+
+fn changed(row: &DraftRow) -> String {
+    format!("the draft of turn {} was changed", row.turn_id)
 }

@@ -2,7 +2,7 @@
 
 use filrouge_types::{ErrorCode, Failure, SessionEvent, SessionId};
 
-use super::{Loaded, Sight, in_session, key_missing};
+use super::{Loaded, Sight, in_session};
 use crate::command::Scope;
 use crate::ledger::Note;
 use crate::record::Check;
@@ -79,11 +79,10 @@ impl<V: View + ?Sized> Sight<'_, V> {
         session: &Loaded,
         row: EventRow,
     ) -> Result<SessionEvent, Failure> {
-        match row.verified(self.keyring, session.pk) {
-            _ if self.check == Check::Unverified => Ok(row.event),
-            Some(true) => Ok(row.event),
-            Some(false) => Err(session.broken(None, format!("event {} was changed", row.number))),
-            None => Err(key_missing(session.name())),
-        }
+        let fits = row.verified(self.keyring, session.pk);
+        self.vouch(session, fits, None, || {
+            format!("event {} was changed", row.number)
+        })?;
+        Ok(row.event)
     }
 }

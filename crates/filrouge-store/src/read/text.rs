@@ -1,63 +1,18 @@
 //! The texts of parts, and JSON objects merged.
 
-use filrouge_types::{JsonText, RawJson};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use filrouge_types::{JsonText, Members, RawJson};
 
 /// The text of parts: their `text` parts joined by line feeds; `None` when there is none. Of a member that stands
 /// twice the last counts, as most JSON readers have it.
 #[must_use]
 pub fn text_of(parts: &RawJson) -> Option<JsonText> {
-    let parts: Vec<Part> = serde_json::from_str(parts.as_str()).ok()?;
-    let texts: Vec<JsonText> = parts.into_iter().filter_map(|p| p.text).collect();
-    JsonText::join(&texts)
-}
-
-/// A part, if it is of type `text`.
-struct Part {
-    text: Option<JsonText>,
-}
-
-impl<'de> Deserialize<'de> for Part {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PartVisitor)
-    }
-}
-
-struct PartVisitor;
-
-#[derive(serde::Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum Member {
-    Type,
-    Text,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de> Visitor<'de> for PartVisitor {
-    type Value = Part;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a part")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
-        let (mut kind, mut text) = (None, None);
-        while let Some(member) = map.next_key()? {
-            match member {
-                Member::Type => kind = Some(map.next_value::<&RawValue>()?.get()),
-                Member::Text => text = Some(map.next_value::<&RawValue>()?.get()),
-                Member::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        let text = text.filter(|_| kind == Some("\"text\""));
-        Ok(Part {
-            text: text.and_then(|t| JsonText::from_raw(RawJson::from_checked(t)).ok()),
-        })
-    }
+    let parts: Vec<Members<'_>> = serde_json::from_str(parts.as_str()).ok()?;
+    let texts = parts
+        .iter()
+        .filter(|part| part.get("type") == Some("\"text\""));
+    let texts =
+        texts.filter_map(|part| JsonText::from_raw(RawJson::from_checked(part.get("text")?)).ok());
+    JsonText::join(&texts.collect::<Vec<_>>())
 }
 
 /// Two JSON objects, the second one's members over the first one's; `{}` when there is none.

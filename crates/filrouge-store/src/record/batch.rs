@@ -4,13 +4,15 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, Item, ItemBody, ItemId, RawJson, Role, Timestamp, TurnId, Variant,
+    Channel, ErrorCode, Failure, Item, ItemBody, ItemId, Role, Timestamp, TurnId, Variant,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::event::Event;
-use super::fields::{decode_fields, encode_fields};
+use super::fields::encode_fields;
 use crate::chain::{self, SALT_BYTES};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::Write;
 use crate::keyring::Entropy;
 
 /// Most items in one record, and most content bytes before a record is ended: bounds what reading one item costs.
@@ -83,16 +85,17 @@ pub struct SealedRecord {
 }
 
 /// A caller's items, packed and committed to outside the transaction, so that a writer only links them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Batch {
     /// The records, in order.
+    #[serde(skip)]
     pub records: Vec<SealedRecord>,
     /// What was packed, so that a write can answer without reading back what it has just put.
     entries: Vec<Entry>,
 }
 
 /// One item with the turn's events that it carries.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
     /// The item.
     pub item: ItemBody,
@@ -106,24 +109,6 @@ impl From<ItemBody> for Entry {
             item,
             events: Vec::new(),
         }
-    }
-}
-
-impl Entry {
-    /// Adds it to `out`, as it is before a salt.
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        out.bytes(&encode_fields(&self.item, &self.events));
-        out.text(self.item.parts.as_str());
-    }
-
-    /// Takes what [`Self::put`] has added.
-    pub(crate) fn take(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (item, events) = decode_fields(r.bytes()?)?;
-        let parts = RawJson::from_checked(r.text()?);
-        Ok(Self {
-            item: ItemBody { parts, ..item },
-            events,
-        })
     }
 }
 

@@ -32,7 +32,7 @@ fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
         };
         Entry {
             item,
-            events: vec![Event::Interrupt],
+            events: vec![Event::Interrupt {}],
         }
     };
     let entries: Vec<Entry> = lengths.iter().enumerate().map(entry).collect();

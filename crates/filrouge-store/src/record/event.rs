@@ -2,18 +2,22 @@
 
 use filrouge_types::{IdentityId, RawJson, RequestId, TurnId, TurnStatus};
 
+use serde::{Deserialize, Serialize};
+
 use super::seqs::Seqs;
 use crate::chain::{self, SALT_BYTES};
 use crate::codec::{Malformed, Reader, Write};
 
 /// What starts a turn; carried by its first item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StartEvent {
     /// The caller's key.
     pub request_id: RequestId,
     /// Who asked.
     pub identity_id: Option<IdentityId>,
     /// Of the request's body; once stored, [`salted`].
+    #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
     /// The turn it replaces.
     pub replaces: Option<TurnId>,
@@ -30,29 +34,33 @@ pub struct StartEvent {
 }
 
 /// What closes a turn; carried by its last item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CloseEvent {
     /// How it ended: finalized, failed or cancelled.
     pub status: TurnStatus,
     /// Of the closing request's body; once stored, [`salted`].
+    #[serde(with = "crate::hex")]
     pub fingerprint: [u8; 16],
     /// Whether the translated answer is a copy of the neutral one.
+    #[serde(rename = "answer_translated_is_fallback")]
     pub fallback: bool,
     /// Merged over the metadata the turn was started with.
     pub metadata: Option<RawJson>,
 }
 
 /// A change of a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Event {
     /// It begins.
     Start(Box<StartEvent>),
     /// It ends.
     Close(Box<CloseEvent>),
     /// Its owner is gone.
-    Interrupt,
+    Interrupt {},
     /// Its owner is back.
-    Reopen,
+    Reopen {},
     /// The contents of these items are erased; carried by an item of no turn.
     Redact(Seqs),
 }
@@ -97,7 +105,7 @@ impl Event {
         match &mut event {
             Self::Start(e) => e.fingerprint = salted(&e.fingerprint, salt),
             Self::Close(e) => e.fingerprint = salted(&e.fingerprint, salt),
-            Self::Interrupt | Self::Reopen | Self::Redact(_) => {}
+            Self::Interrupt {} | Self::Reopen {} | Self::Redact(_) => {}
         }
         event
     }
@@ -129,8 +137,8 @@ impl Event {
                 out.byte(u8::from(e.fallback));
                 write_optional(out, e.metadata.as_ref().map(RawJson::as_str));
             }
-            Self::Interrupt => out.byte(3),
-            Self::Reopen => out.byte(4),
+            Self::Interrupt {} => out.byte(3),
+            Self::Reopen {} => out.byte(4),
             Self::Redact(seqs) => {
                 out.byte(5);
                 seqs.write(out);
@@ -169,8 +177,8 @@ impl Event {
                 fallback: read_flag(r)?,
                 metadata: read_optional(r)?.map(RawJson::from_checked),
             }))),
-            3 => Ok(Self::Interrupt),
-            4 => Ok(Self::Reopen),
+            3 => Ok(Self::Interrupt {}),
+            4 => Ok(Self::Reopen {}),
             5 => Seqs::read(r).map(Self::Redact),
             _ => Err(Malformed),
         }

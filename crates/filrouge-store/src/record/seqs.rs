@@ -1,10 +1,30 @@
 //! Sets of seqs as ranges: what a redaction names.
 
+use serde::{Deserialize, Serialize};
+
 use crate::codec::{Malformed, Reader, Write};
 
 /// Seqs, as ascending ranges that do not touch.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seqs(Vec<(u64, u64)>);
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Ranges")]
+pub struct Seqs {
+    seqs: Vec<(u64, u64)>,
+}
+
+/// Ranges as somebody has written them.
+#[derive(Deserialize)]
+struct Ranges {
+    seqs: Vec<(u64, u64)>,
+}
+
+impl TryFrom<Ranges> for Seqs {
+    type Error = &'static str;
+
+    fn try_from(ranges: Ranges) -> Result<Self, Self::Error> {
+        let seqs = Self::of(ranges.seqs).filter(|seqs| !seqs.seqs.is_empty());
+        seqs.ok_or("malformed seqs")
+    }
+}
 
 impl Seqs {
     /// The seqs of ranges, each given by its first and its last seq, in any order; `None` when a range is empty or
@@ -17,9 +37,9 @@ impl Seqs {
             if first == 0 || last < first {
                 return None;
             }
-            match merged.0.last_mut() {
+            match merged.seqs.last_mut() {
                 Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
-                _ => merged.0.push((first, last)),
+                _ => merged.seqs.push((first, last)),
             }
         }
         Some(merged)
@@ -27,7 +47,7 @@ impl Seqs {
 
     /// The ranges, each by its first and its last seq.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.0.iter().copied()
+        self.seqs.iter().copied()
     }
 
     /// Every seq, ascending.
@@ -44,8 +64,8 @@ impl Seqs {
     /// Whether it holds all from `first` to `last`.
     #[must_use]
     pub fn covers(&self, first: u64, last: u64) -> bool {
-        let at = self.0.partition_point(|(_, end)| *end < first);
-        self.0
+        let at = self.seqs.partition_point(|(_, end)| *end < first);
+        self.seqs
             .get(at)
             .is_some_and(|(start, end)| *start <= first && last <= *end)
     }
@@ -61,11 +81,11 @@ impl Seqs {
     /// The highest seq; 0 when it holds none.
     #[must_use]
     pub fn last(&self) -> u64 {
-        self.0.last().map_or(0, |(_, last)| *last)
+        self.seqs.last().map_or(0, |(_, last)| *last)
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        out.number(self.0.len() as u64);
+        out.number(self.seqs.len() as u64);
         for (first, last) in self.ranges() {
             out.number(first);
             out.number(last - first + 1);
@@ -80,13 +100,13 @@ impl Seqs {
                 .checked_add(count)
                 .and_then(|end| end.checked_sub(1))
                 .ok_or(Malformed)?;
-            let apart = seqs.0.is_empty() || first > seqs.last().saturating_add(1);
+            let apart = seqs.seqs.is_empty() || first > seqs.last().saturating_add(1);
             if first == 0 || count == 0 || !apart {
                 return Err(Malformed);
             }
-            seqs.0.push((first, last));
+            seqs.seqs.push((first, last));
         }
-        if seqs.0.is_empty() {
+        if seqs.seqs.is_empty() {
             return Err(Malformed);
         }
         Ok(seqs)

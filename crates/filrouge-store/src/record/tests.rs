@@ -104,8 +104,8 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         start_event().prop_map(|e| Event::Start(Box::new(e))),
         close.prop_map(|e| Event::Close(Box::new(e))),
-        Just(Event::Interrupt),
-        Just(Event::Reopen),
+        Just(Event::Interrupt {}),
+        Just(Event::Reopen {}),
         Just(Event::Redact(Seqs::of([(1, 1)]).unwrap())),
     ]
 }

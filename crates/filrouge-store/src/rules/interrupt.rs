@@ -41,7 +41,7 @@ pub(super) fn apply<T: Tx>(
     let mut entries = draft::without_known_keys(tx, &session, entries)?;
     entries.push(Entry {
         item,
-        events: vec![Event::Interrupt],
+        events: vec![Event::Interrupt {}],
     });
     let batch = Batch::seal(&entries, ctx.entropy)?;
     check_tail(tx, &session, batch.count())?;

@@ -248,7 +248,7 @@ fn reopen<T: Tx>(
     let batch = Batch::seal(
         &[Entry {
             item: note,
-            events: vec![Event::Reopen],
+            events: vec![Event::Reopen {}],
         }],
         ctx.entropy,
     )?;

@@ -126,8 +126,8 @@ impl Rebuilt {
             match event {
                 Event::Start(_) => {}
                 Event::Close(close) => turn.status = close.status,
-                Event::Interrupt => turn.status = TurnStatus::Interrupted,
-                Event::Reopen => turn.status = TurnStatus::Open,
+                Event::Interrupt {} => turn.status = TurnStatus::Interrupted,
+                Event::Reopen {} => turn.status = TurnStatus::Open,
                 Event::Redact(_) => {}
             }
         }

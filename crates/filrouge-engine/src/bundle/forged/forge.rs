@@ -17,7 +17,7 @@ use super::super::read::sections;
 use super::super::sign::sign;
 use super::super::verify::{digest, rebuild};
 use super::super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, PublicKey, SIGNATURE, TURNS, item};
-use crate::hex::to_hex;
+use filrouge_store::hex::to_hex;
 
 const SALT: [u8; 16] = [7; 16];
 

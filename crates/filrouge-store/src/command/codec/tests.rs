@@ -1,11 +1,20 @@
 #![allow(clippy::unwrap_used)]
 
-use filrouge_types::{Channel, ItemBody, ItemId, Role, Timestamp, Variant};
+use std::time::Duration;
+
+use filrouge_types::{
+    Channel, EventKey, IdentityId, ItemBody, ItemId, JsonText, RawJson, RequestId, Role, SessionId,
+    TenantId, Timestamp, TurnId, TurnStatus, Variant,
+};
 use proptest::prelude::*;
 
 use super::*;
+use crate::command::{
+    Acquire, Append, Close, ConcurrentTurns, Ending, Hold, LeaseAsk, NewEvent, NewSession,
+    PutCheckpoint, Scope, SessionToken, Start, TakeLease, Viewer,
+};
 use crate::keyring::OsEntropy;
-use crate::record::{CloseEvent, StartEvent};
+use crate::record::{CloseEvent, Entry, Event, StartEvent};
 
 fn id() -> impl Strategy<Value = String> {
     "[a-zé\"]{1,12}"
@@ -220,6 +229,14 @@ proptest! {
         prop_assert_eq!(&back.scope, &command.scope);
         prop_assert_eq!(back.write.session_id(), command.write.session_id());
         prop_assert_eq!(back.encode().unwrap(), bytes);
+        let resumes = |write: &Write| match write {
+            Write::Lease(take) => match &take.ask {
+                LeaseAsk::Acquire(acquire) => acquire.resumes,
+                _ => None,
+            },
+            _ => None,
+        };
+        prop_assert_eq!(resumes(&back.write), resumes(&command.write));
     }
 
     #[test]
