@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::read::{Gone, Sight};
-use filrouge_store::rows::{SessionRow, View};
+use filrouge_store::rows::View;
 use filrouge_types::{Failure, Session, SessionId, SessionStatus, Timestamp};
 use serde::Serialize;
 
@@ -42,18 +42,6 @@ impl From<Session> for Relative {
             title: session.title,
             status: session.status,
             created_at: session.created_at,
-        }
-    }
-}
-
-impl From<SessionRow> for Relative {
-    fn from(row: SessionRow) -> Self {
-        Self {
-            session_id: row.session_id,
-            parent_session_id: row.parent_session_id,
-            title: row.title,
-            status: row.status,
-            created_at: row.created_at,
         }
     }
 }
@@ -124,7 +112,7 @@ fn lineage<V: View + ?Sized>(
     scope: &Scope,
     session_id: SessionId,
 ) -> Result<Lineage, Failure> {
-    let own = Relative::from(sight.get(scope, &session_id)?.row);
+    let own = Relative::from(sight.session(scope, &session_id)?);
     let up = ancestors(sight, scope, &own)?;
     let down = descendants(sight, scope, &session_id)?;
     let other_parent = own.parent_session_id.filter(|p| *p != session_id);
@@ -177,7 +165,7 @@ fn ancestors<V: View + ?Sized>(
             break;
         };
         next = parent.row.parent_session_id.clone();
-        up.found.push(parent.row.into());
+        up.found.push(parent.row.with_head(&parent.head).into());
         met.insert(id);
     }
     Ok(up)

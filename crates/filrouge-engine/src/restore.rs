@@ -29,7 +29,7 @@ pub use plan::{
     PlanTurn, Provider, Reasoning, Say, Sealed, Speaker,
 };
 pub use query::{RestoreQuery, Selection, Unanswered};
-pub use report::{Adapted, Dropped, Fates, Report, Window};
+pub use report::{Adapted, Dropped, Fate, Fates, Report, Window};
 
 impl Context {
     /// The neutral plan of a session's context, from one consistent sight of the store.

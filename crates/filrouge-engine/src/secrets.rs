@@ -20,6 +20,7 @@ mod stream;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 mod turn;
+mod verdict;
 
 pub use json::mask_json;
 pub use mask::{CredentialPolicy, Masked, UnknownPolicy, credentials, mask_text};

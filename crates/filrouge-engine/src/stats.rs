@@ -274,27 +274,12 @@ impl Statistics {
     fn add(&mut self, more: Self) {
         self.sessions += more.sessions;
         self.turns += more.turns;
-        let by_status = [
-            (&mut self.turns_by_status.open, more.turns_by_status.open),
-            (
-                &mut self.turns_by_status.interrupted,
-                more.turns_by_status.interrupted,
-            ),
-            (
-                &mut self.turns_by_status.finalized,
-                more.turns_by_status.finalized,
-            ),
-            (
-                &mut self.turns_by_status.failed,
-                more.turns_by_status.failed,
-            ),
-            (
-                &mut self.turns_by_status.cancelled,
-                more.turns_by_status.cancelled,
-            ),
-        ];
-        for (sum, count) in by_status {
-            *sum += count;
+        let mut counts = more.turns_by_status;
+        for code in 0..=u8::MAX {
+            let Some(status) = TurnStatus::from_code(code) else {
+                break;
+            };
+            *self.turns_by_status.of(status) += *counts.of(status);
         }
         self.items += more.items;
         self.messages += more.messages;

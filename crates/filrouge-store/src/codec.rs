@@ -15,6 +15,12 @@ pub(crate) trait Write {
         self.bytes(v.as_bytes());
     }
     fn time(&mut self, v: Timestamp);
+    fn optional(&mut self, v: Option<&str>) {
+        self.byte(u8::from(v.is_some()));
+        if let Some(v) = v {
+            self.text(v);
+        }
+    }
 }
 
 impl Write for Vec<u8> {
@@ -46,6 +52,37 @@ impl Write for Vec<u8> {
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
+    /// Reads a value that takes all of the bytes; `None` when they do not follow the notation.
+    pub(crate) fn whole<T>(
+        bytes: &'a [u8],
+        read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
+    ) -> Option<T> {
+        let mut r = Self(bytes);
+        read(&mut r).ok().filter(|_| r.is_empty())
+    }
+
+    /// The format of a row, which must be the one that is known.
+    pub(crate) fn format(&mut self) -> Result<(), Malformed> {
+        match self.byte()? {
+            crate::record::FORMAT => Ok(()),
+            _ => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn flag(&mut self) -> Result<bool, Malformed> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
+
+    pub(crate) fn optional(&mut self) -> Result<Option<&'a str>, Malformed> {
+        match self.flag()? {
+            true => self.text().map(Some),
+            false => Ok(None),
+        }
+    }
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -58,6 +95,13 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         self.fixed(N)?.try_into().map_err(|_| Malformed)
+    }
+
+    /// All that is left.
+    pub(crate) const fn rest(&mut self) -> &'a [u8] {
+        let rest = self.0;
+        self.0 = &[];
+        rest
     }
 
     pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {

@@ -6,7 +6,7 @@ use filrouge_types::{
 };
 
 use crate::chain::fingerprint;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{Reader, Write};
 use crate::command::{Erased, Scope, SessionFilter, SessionToken};
 use crate::record::RecordRow;
 
@@ -176,24 +176,15 @@ impl Erased {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut r = Reader(bytes);
-        let mut read = || {
-            if r.byte()? != crate::record::FORMAT {
-                return Err(Malformed);
-            }
-            let erased = Self {
+        Reader::whole(bytes, |r| {
+            r.format()?;
+            Ok(Self {
                 at: r.time()?,
                 owner: r.array()?,
                 items: r.number()?,
                 turns: r.number()?,
-            };
-            if r.is_empty() {
-                Ok(erased)
-            } else {
-                Err(Malformed)
-            }
-        };
-        read().ok()
+            })
+        })
     }
 }
 

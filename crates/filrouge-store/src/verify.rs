@@ -203,7 +203,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 if rebuilt
                     .turns
                     .get(&row.turn_id)
-                    .is_none_or(|t| !t.agrees(&row))
+                    .is_none_or(|t| !t.row.agrees(&row))
                 {
                     let what = format!("turn {} is not what its items say", row.turn_id);
                     return Err(session.broken(Some(row.first_seq), what));
@@ -213,7 +213,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
         let open = rebuilt
             .turns
             .values()
-            .filter(|t| t.status == TurnStatus::Open)
+            .filter(|t| t.row.status == TurnStatus::Open)
             .count() as u64;
         if seen != rebuilt.turns.len() as u64
             || session.head.turn_rows != seen

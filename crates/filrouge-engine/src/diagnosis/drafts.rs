@@ -8,7 +8,7 @@ use filrouge_store::read::{DraftNews, Sight};
 use filrouge_store::rows::View;
 use filrouge_types::{Failure, JsonText, RawJson, SessionId, Timestamp};
 
-use super::{Diagnosis, Draft, DraftPiece, Recorder, age_ms};
+use super::report::{Diagnosis, Draft, DraftPiece, Recorder, age_ms};
 
 /// Reads the session's drafts.
 pub(super) fn read<V: View + ?Sized>(

@@ -6,7 +6,7 @@ use filrouge_store::verify::Verdict;
 use filrouge_types::{SessionStatus, TurnId, TurnStatus};
 use serde::Serialize;
 
-use super::{Diagnosis, FailedTurn, PendingTurn, Recorder, UnansweredCall, Unreadable};
+use super::report::{Diagnosis, FailedTurn, PendingTurn, Recorder, UnansweredCall, Unreadable};
 
 /// Most calls that one sentence names.
 const NAMED_MAX: usize = 5;
@@ -69,7 +69,7 @@ pub(super) fn of(diagnosis: &Diagnosis) -> Vec<Finding> {
     findings.extend(failed.map(|turn| self::failed(diagnosis, turn, newest)));
     findings.extend(unanswered(&diagnosis.unanswered));
     findings.extend(diagnosis.drafts.iter().map(|draft| {
-        let age = super::age_ms(diagnosis.at, draft.beat_at);
+        let age = super::report::age_ms(diagnosis.at, draft.beat_at);
         let what = format!(
             "the draft of turn {} was last written {} ago: {} in {}",
             draft.turn_id,
@@ -218,7 +218,7 @@ fn failed(diagnosis: &Diagnosis, turn: &FailedTurn, newest: u64) -> Finding {
     let told = |text: &Option<String>| text.clone().filter(|t| !t.is_empty());
     let words = error.map(|e| [told(&e.code), told(&e.message)]);
     let words: Vec<String> = words.into_iter().flatten().flatten().collect();
-    let age = span(super::age_ms(diagnosis.at, turn.since));
+    let age = span(super::report::age_ms(diagnosis.at, turn.since));
     let what = format!(
         "turn {} failed {age} ago: {}",
         turn.turn_id,

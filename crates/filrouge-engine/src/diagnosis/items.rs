@@ -8,7 +8,7 @@ use filrouge_store::rows::View;
 use filrouge_types::{Channel, Failure, Item, Part, TurnId, TurnStatus};
 
 use super::look::{Turns, note_item};
-use super::{Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, is_of_data};
+use super::report::{Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, is_of_data};
 
 /// Items read at once.
 const PAGE: usize = 256;

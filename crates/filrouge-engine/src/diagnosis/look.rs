@@ -7,10 +7,10 @@ use filrouge_store::rows::{TurnRow, View};
 use filrouge_store::verify::Verdict;
 use filrouge_types::{Failure, RequestId, SessionId, Timestamp, TurnStatus};
 
+use super::drafts;
 use super::items::Walk;
-use super::{
-    Diagnosis, FailedTurn, PendingTurn, TURNS_MAX, Unreadable, Verification, age_ms, drafts,
-    is_of_data,
+use super::report::{
+    Diagnosis, FailedTurn, PendingTurn, TURNS_MAX, Unreadable, Verification, age_ms, is_of_data,
 };
 use crate::stats::TurnsByStatus;
 

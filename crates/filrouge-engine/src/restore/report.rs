@@ -67,7 +67,7 @@ pub struct Report {
 
 /// What became of one item: how many pieces of it are shown, and why the others are not.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fate {
+pub struct Fate {
     pub(super) seq: u64,
     pub(super) pieces: u32,
     /// Why the first piece that is not shown is not.
@@ -77,7 +77,9 @@ pub(super) struct Fate {
 }
 
 impl Fate {
-    pub(super) const fn new(seq: u64, pieces: u32, reason: Option<&'static str>) -> Self {
+    /// An item of which `pieces` are shown; with the reason why the first one that is not is not.
+    #[must_use]
+    pub const fn new(seq: u64, pieces: u32, reason: Option<&'static str>) -> Self {
         Self {
             seq,
             pieces,
@@ -98,7 +100,8 @@ pub struct Fates {
 
 impl Fates {
     /// The fates of items in any order.
-    pub(super) fn new(mut fates: Vec<Fate>, window: Window) -> Self {
+    #[must_use]
+    pub fn new(mut fates: Vec<Fate>, window: Window) -> Self {
         fates.sort_unstable_by_key(|fate| fate.seq);
         Self { fates, window }
     }

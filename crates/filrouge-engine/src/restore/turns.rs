@@ -16,6 +16,8 @@ pub(super) struct Turned {
     pub(super) shaped: Shaped,
     /// Its newest summary.
     pub(super) summary: Option<Summary>,
+    /// About so many tokens of the context are its own.
+    pub(super) tokens: u64,
 }
 
 /// Why a turn is left out as a whole; `newest` tells whether nothing replaces it.
@@ -52,5 +54,6 @@ pub(super) fn turned(row: &TurnRow, items: Vec<Item>, newest: bool, query: Resto
         counts,
         shaped,
         summary,
+        tokens: 0,
     }
 }

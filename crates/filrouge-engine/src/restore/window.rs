@@ -20,14 +20,6 @@ use crate::conversation::CONTENTS_MAX;
 const ALL_ROWS: usize = 256;
 const FIRST_ROWS: usize = 16;
 
-/// A turn that is in the window; also one that shows nothing, as its items are accounted for.
-struct Picked {
-    ordinal: u64,
-    first_seq: u64,
-    shaped: Shaped,
-    tokens: u64,
-}
-
 /// Reads and shapes the turns of a window, newest first.
 pub(super) struct Reader<'a, 'v, V: ?Sized> {
     sight: &'a Sight<'v, V>,
@@ -43,7 +35,8 @@ pub(super) struct Reader<'a, 'v, V: ?Sized> {
     low: u64,
     /// How many bytes of contents may still be read.
     room: usize,
-    picked: Vec<Picked>,
+    /// Also those that show nothing, as their items are accounted for.
+    picked: Vec<Turned>,
     /// How many of the picked count as turns.
     turns: usize,
     tokens: u64,
@@ -145,23 +138,18 @@ impl<'a, 'v, V: View + ?Sized> Reader<'a, 'v, V> {
     /// Picks a turn, if it fits.
     fn pick(&mut self, mut turned: Turned) -> bool {
         self.mark_unanswered(&mut turned.shaped.turn);
-        let tokens = tokens(&turned.shaped);
+        turned.tokens = tokens(&turned.shaped);
         let max = self.query.max_tokens;
-        if max.is_some_and(|max| self.tokens + tokens > max) {
+        if max.is_some_and(|max| self.tokens + turned.tokens > max) {
             let seqs = turned.shaped.fates.iter().map(|f| f.seq);
             self.outside.extend(seqs);
             return false;
         }
-        self.summary = self.summary.take().or(turned.summary);
-        self.tokens += tokens;
+        self.summary = self.summary.take().or(turned.summary.take());
+        self.tokens += turned.tokens;
         self.shows |= !turned.shaped.turn.blocks.is_empty();
         self.turns += usize::from(turned.counts);
-        self.picked.push(Picked {
-            ordinal: turned.ordinal,
-            first_seq: turned.first_seq,
-            shaped: turned.shaped,
-            tokens,
-        });
+        self.picked.push(turned);
         true
     }
 

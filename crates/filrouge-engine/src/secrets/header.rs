@@ -1,8 +1,8 @@
 //! Credentials that are known by what stands before them.
 
 use super::read::{Class, Text, decode, word};
-use super::scan::{Tail, Verdict, short};
 use super::shape::Shape;
+use super::verdict::{Tail, Verdict, short};
 
 /// Bytes before a scheme in which the header is named.
 const NAME_WITHIN: usize = 32;
@@ -59,7 +59,7 @@ pub(super) fn bearer(text: Text<'_>, at: usize, behind: usize) -> Verdict {
     } else {
         token.len() >= 20 && digits && letters
     };
-    if !is_token || super::scan::placeholder(&token) {
+    if !is_token || super::verdict::placeholder(&token) {
         return Verdict::No;
     }
     let tail = Tail::Run(Class::Bearer);
@@ -131,7 +131,7 @@ pub(super) fn storage_key(text: Text<'_>, start: usize) -> Verdict {
     if run.count < LEAST {
         return short(run, start);
     }
-    if super::scan::placeholder(&text.symbols(start, Class::Base64, LEAST)) {
+    if super::verdict::placeholder(&text.symbols(start, Class::Base64, LEAST)) {
         return Verdict::No;
     }
     let tail = Tail::Run(Class::Base64);
@@ -183,7 +183,7 @@ pub(super) fn url(text: Text<'_>, at: usize, behind: usize) -> Verdict {
         [] | [b'$', ..] => true,
         [b'%', a, b, ..] => !(a.is_ascii_hexdigit() && b.is_ascii_hexdigit()),
         [b'%', ..] => true,
-        other => super::scan::placeholder(other),
+        other => super::verdict::placeholder(other),
     };
     let has_host = text
         .get(host + 1)

@@ -2,7 +2,8 @@
 
 use super::mask::{Masked, replace};
 use super::read::{Text, backslashes};
-use super::scan::{Found, scan};
+use super::scan::scan;
+use super::verdict::Found;
 
 /// Masks the credentials in the strings of a JSON text; `None` when it has none.
 ///

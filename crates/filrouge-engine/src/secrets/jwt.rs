@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::read::{Class, Text, decode};
-use super::scan::{Tail, Verdict, short};
 use super::shape::Shape;
+use super::verdict::{Tail, Verdict, short};
 
 /// Most characters of a header.
 const HEADER_MAX: usize = 2048;

@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::read::Text;
-use super::scan::{Found, scan};
+use super::scan::scan;
 use super::shape::Shape;
+use super::verdict::Found;
 
 /// What is done with a credential that a user or a tool call holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

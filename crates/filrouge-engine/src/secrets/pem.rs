@@ -1,8 +1,8 @@
 //! Private keys in PEM (RFC 7468), as they are and with their line breaks escaped, whole or cut off.
 
 use super::read::{Class, Text, backslashes};
-use super::scan::{Tail, Verdict};
 use super::shape::Shape;
+use super::verdict::{Tail, Verdict};
 
 /// Bytes of the label between `BEGIN` and the dashes.
 const LABEL_MAX: usize = 48;

@@ -1,8 +1,8 @@
 //! Shapes of several pieces.
 
 use super::read::{Class, Text, decode};
-use super::scan::{Tail, Verdict, exact, growing, placeholder, short};
 use super::shape::Shape;
+use super::verdict::{Tail, Verdict, exact, growing, placeholder, short};
 
 /// Characters of a key of a vendor that says no length, behind its prefix.
 const KEY_LEAST: usize = 20;

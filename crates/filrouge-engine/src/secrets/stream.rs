@@ -2,7 +2,8 @@
 
 use super::mask::Masked;
 use super::read::Text;
-use super::scan::{LOOK_BEHIND, REACH, Tail, scan};
+use super::scan::{LOOK_BEHIND, REACH, scan};
+use super::verdict::Tail;
 
 /// No anchor is longer, together with what may stand of its credential before it.
 const TRAIL: usize = 80;

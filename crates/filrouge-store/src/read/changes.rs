@@ -219,13 +219,23 @@ impl<V: View + ?Sized> Sight<'_, V> {
     ///
     /// # Errors
     /// `integrity_error` when it was changed; `key_missing`.
-    pub fn entries(&self, row: &LogRow, previous: Option<&LogRow>) -> Result<Vec<LogEntry>, Failure> {
-        let broken = |code, what: &str| Failure::new(code, format!("commit {} {what}", row.commit_no));
+    pub fn entries(
+        &self,
+        row: &LogRow,
+        previous: Option<&LogRow>,
+    ) -> Result<Vec<LogEntry>, Failure> {
+        let broken =
+            |code, what: &str| Failure::new(code, format!("commit {} {what}", row.commit_no));
         match row.follows(previous, self.keyring) {
             _ if self.check == Check::Unverified => {}
             Some(true) => {}
             Some(false) => return Err(broken(ErrorCode::IntegrityError, "was changed")),
-            None => return Err(broken(ErrorCode::KeyMissing, "was written with an unknown key")),
+            None => {
+                return Err(broken(
+                    ErrorCode::KeyMissing,
+                    "was written with an unknown key",
+                ));
+            }
         }
         let entries = row.entries();
         entries.ok_or_else(|| broken(ErrorCode::IntegrityError, "is malformed"))

@@ -65,32 +65,6 @@ pub enum Event {
     Redact(Seqs),
 }
 
-fn write_optional(out: &mut Vec<u8>, text: Option<&str>) {
-    match text {
-        Some(text) => {
-            out.byte(1);
-            out.text(text);
-        }
-        None => out.byte(0),
-    }
-}
-
-fn read_optional<'a>(r: &mut Reader<'a>) -> Result<Option<&'a str>, Malformed> {
-    match r.byte()? {
-        0 => Ok(None),
-        1 => r.text().map(Some),
-        _ => Err(Malformed),
-    }
-}
-
-fn read_flag(r: &mut Reader<'_>) -> Result<bool, Malformed> {
-    match r.byte()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Malformed),
-    }
-}
-
 /// What is stored of a request's fingerprint: with the salt of its item, so that it tells nothing of the request
 /// once that is redacted.
 #[must_use]
@@ -115,7 +89,7 @@ impl Event {
             Self::Start(e) => {
                 out.byte(1);
                 out.text(e.request_id.as_str());
-                write_optional(out, e.identity_id.as_ref().map(IdentityId::as_str));
+                out.optional(e.identity_id.as_ref().map(IdentityId::as_str));
                 out.extend_from_slice(&e.fingerprint);
                 match &e.replaces {
                     Some(id) => {
@@ -125,17 +99,17 @@ impl Event {
                     None => out.byte(0),
                 }
                 out.byte(u8::from(e.translate_chat));
-                write_optional(out, e.pipeline_name.as_deref());
-                write_optional(out, e.consultant.as_deref());
-                write_optional(out, e.repository.as_deref());
-                write_optional(out, e.metadata.as_ref().map(RawJson::as_str));
+                out.optional(e.pipeline_name.as_deref());
+                out.optional(e.consultant.as_deref());
+                out.optional(e.repository.as_deref());
+                out.optional(e.metadata.as_ref().map(RawJson::as_str));
             }
             Self::Close(e) => {
                 out.byte(2);
                 out.byte(e.status.code());
                 out.extend_from_slice(&e.fingerprint);
                 out.byte(u8::from(e.fallback));
-                write_optional(out, e.metadata.as_ref().map(RawJson::as_str));
+                out.optional(e.metadata.as_ref().map(RawJson::as_str));
             }
             Self::Interrupt {} => out.byte(3),
             Self::Reopen {} => out.byte(4),
@@ -155,7 +129,8 @@ impl Event {
         match r.byte()? {
             1 => Ok(Self::Start(Box::new(StartEvent {
                 request_id: RequestId::new(r.text()?).map_err(|_| Malformed)?,
-                identity_id: read_optional(r)?
+                identity_id: r
+                    .optional()?
                     .map(IdentityId::new)
                     .transpose()
                     .map_err(|_| Malformed)?,
@@ -165,17 +140,17 @@ impl Event {
                     1 => Some(TurnId::from_bytes(r.array()?)),
                     _ => return Err(Malformed),
                 },
-                translate_chat: read_flag(r)?,
-                pipeline_name: read_optional(r)?.map(Into::into),
-                consultant: read_optional(r)?.map(Into::into),
-                repository: read_optional(r)?.map(Into::into),
-                metadata: read_optional(r)?.map(RawJson::from_checked),
+                translate_chat: r.flag()?,
+                pipeline_name: r.optional()?.map(Into::into),
+                consultant: r.optional()?.map(Into::into),
+                repository: r.optional()?.map(Into::into),
+                metadata: r.optional()?.map(RawJson::from_checked),
             }))),
             2 => Ok(Self::Close(Box::new(CloseEvent {
                 status: TurnStatus::from_code(r.byte()?).ok_or(Malformed)?,
                 fingerprint: r.array()?,
-                fallback: read_flag(r)?,
-                metadata: read_optional(r)?.map(RawJson::from_checked),
+                fallback: r.flag()?,
+                metadata: r.optional()?.map(RawJson::from_checked),
             }))),
             3 => Ok(Self::Interrupt {}),
             4 => Ok(Self::Reopen {}),

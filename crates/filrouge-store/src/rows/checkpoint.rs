@@ -3,7 +3,7 @@
 use filrouge_types::{Checkpoint, RawJson};
 
 use super::SessionPk;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{Reader, Write};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// One checkpoint.
@@ -57,10 +57,7 @@ impl CheckpointRow {
         let mut out = Vec::with_capacity(state.as_str().len() + 64);
         out.byte(crate::record::FORMAT);
         out.extend_from_slice(&self.key_id.to_be_bytes());
-        out.byte(u8::from(label.is_some()));
-        if let Some(label) = label {
-            out.text(label);
-        }
+        out.optional(label.as_deref());
         out.time(*created_at);
         out.text(state.as_str());
         out
@@ -77,34 +74,20 @@ impl CheckpointRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(seq: u64, bytes: &[u8]) -> Option<Self> {
-        Self::read(seq, bytes).ok()
-    }
-
-    fn read(seq: u64, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let label = match r.byte()? {
-            0 => None,
-            1 => Some(r.text()?.into()),
-            _ => return Err(Malformed),
-        };
-        let row = Self {
-            checkpoint: Checkpoint {
-                seq,
-                label,
-                created_at: r.time()?,
-                state: RawJson::from_checked(r.text()?),
-            },
-            key_id,
-            mac: r.array()?,
-        };
-        if r.is_empty() {
-            Ok(row)
-        } else {
-            Err(Malformed)
-        }
+        Reader::whole(bytes, |r| {
+            r.format()?;
+            let key_id = KeyId::from_be_bytes(r.array()?);
+            let label = r.optional()?.map(Into::into);
+            Ok(Self {
+                checkpoint: Checkpoint {
+                    seq,
+                    label,
+                    created_at: r.time()?,
+                    state: RawJson::from_checked(r.text()?),
+                },
+                key_id,
+                mac: r.array()?,
+            })
+        })
     }
 }

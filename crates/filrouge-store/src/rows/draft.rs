@@ -3,7 +3,7 @@
 use filrouge_types::{Timestamp, TurnId};
 
 use super::SessionPk;
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{Reader, Write};
 use crate::draft::{Delta, StreamId, decode, encode};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
@@ -98,31 +98,21 @@ impl DraftRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(place: u64, bytes: &[u8]) -> Option<Self> {
-        Self::read(place, bytes).ok()
-    }
-
-    fn read(place: u64, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
-        let row = Self {
-            place,
-            key_id: KeyId::from_be_bytes(r.array()?),
-            turn_id: TurnId::from_bytes(r.array()?),
-            stream: StreamId(r.array()?),
-            writer: r.text()?.into(),
-            begun_at: r.time()?,
-            beat_at: r.time()?,
-            first_chunk: r.number()?,
-            last_chunk: r.number()?,
-            mac: r.array()?,
-        };
-        if r.is_empty() {
-            Ok(row)
-        } else {
-            Err(Malformed)
-        }
+        Reader::whole(bytes, |r| {
+            r.format()?;
+            Ok(Self {
+                place,
+                key_id: KeyId::from_be_bytes(r.array()?),
+                turn_id: TurnId::from_bytes(r.array()?),
+                stream: StreamId(r.array()?),
+                writer: r.text()?.into(),
+                begun_at: r.time()?,
+                beat_at: r.time()?,
+                first_chunk: r.number()?,
+                last_chunk: r.number()?,
+                mac: r.array()?,
+            })
+        })
     }
 }
 
@@ -196,18 +186,14 @@ impl DraftChunk {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
-        let mut r = Reader(bytes);
-        let mut read = || {
-            if r.byte()? != crate::record::FORMAT {
-                return Err(Malformed);
-            }
+        Reader::whole(bytes, |r| {
+            r.format()?;
             Ok(Self {
                 number,
                 key_id: KeyId::from_be_bytes(r.array()?),
                 mac: r.array()?,
-                deltas: r.0.to_vec(),
+                deltas: r.rest().to_vec(),
             })
-        };
-        read().ok()
+        })
     }
 }

@@ -56,13 +56,7 @@ impl EventRow {
         out.text(self.event.key.as_str());
         out.text(&self.event.kind);
         out.time(self.event.at);
-        match &self.event.detail {
-            Some(detail) => {
-                out.byte(1);
-                out.text(detail.as_str());
-            }
-            None => out.byte(0),
-        }
+        out.optional(self.event.detail.as_ref().map(RawJson::as_str));
         out.time(self.event.created_at);
         out
     }
@@ -78,35 +72,23 @@ impl EventRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(number: u64, bytes: &[u8]) -> Option<Self> {
-        Self::read(number, bytes).ok()
-    }
-
-    fn read(number: u64, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let event = SessionEvent {
-            key: EventKey::new(r.text()?).map_err(|_| Malformed)?,
-            kind: r.text()?.into(),
-            at: r.time()?,
-            detail: match r.byte()? {
-                0 => None,
-                1 => Some(RawJson::from_checked(r.text()?)),
-                _ => return Err(Malformed),
-            },
-            created_at: r.time()?,
-        };
-        let mac = r.array()?;
-        if !r.is_empty() {
-            return Err(Malformed);
-        }
-        Ok(Self {
-            number,
-            event,
-            key_id,
-            mac,
+        Reader::whole(bytes, |r| {
+            r.format()?;
+            let key_id = KeyId::from_be_bytes(r.array()?);
+            let event = SessionEvent {
+                key: EventKey::new(r.text()?).map_err(|_| Malformed)?,
+                kind: r.text()?.into(),
+                at: r.time()?,
+                detail: r.optional()?.map(RawJson::from_checked),
+                created_at: r.time()?,
+            };
+            let mac = r.array()?;
+            Ok(Self {
+                number,
+                event,
+                key_id,
+                mac,
+            })
         })
     }
 }

@@ -207,53 +207,46 @@ impl HeadRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        Self::read(bytes).ok()
-    }
-
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        let (format, live) = match r.byte()? {
-            format @ (crate::record::FORMAT | ADOPTED) => (format, false),
-            format => (format.wrapping_sub(LIVE), true),
-        };
-        let adopted = match format {
-            crate::record::FORMAT => false,
-            ADOPTED => true,
-            _ => return Err(Malformed),
-        };
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let mut row = Self {
-            last_seq: r.number()?,
-            turn_count: r.number()?,
-            turn_rows: r.number()?,
-            open_turns: r.number()?,
-            link: r.array()?,
-            adopted,
-            updated_at: r.time()?,
-            session: r.array()?,
-            lease: HeadLease::default(),
-            checkpoints: HeadCheckpoints::default(),
-            key_id,
-            mac: [0; MAC_BYTES],
-        };
-        if live {
-            row.lease = HeadLease {
-                fence: r.number()?,
-                holder: r.text()?.into(),
-                expires_at: r.time()?,
-                since: r.time()?,
+        Reader::whole(bytes, |r| {
+            let (format, live) = match r.byte()? {
+                format @ (crate::record::FORMAT | ADOPTED) => (format, false),
+                format => (format.wrapping_sub(LIVE), true),
             };
-            row.checkpoints = HeadCheckpoints {
-                count: r.number()?,
-                newest: r.number()?,
-                redacted: r.number()?,
+            let adopted = match format {
+                crate::record::FORMAT => false,
+                ADOPTED => true,
+                _ => return Err(Malformed),
             };
-        }
-        row.mac = r.array()?;
-        if r.is_empty() {
+            let key_id = KeyId::from_be_bytes(r.array()?);
+            let mut row = Self {
+                last_seq: r.number()?,
+                turn_count: r.number()?,
+                turn_rows: r.number()?,
+                open_turns: r.number()?,
+                link: r.array()?,
+                adopted,
+                updated_at: r.time()?,
+                session: r.array()?,
+                lease: HeadLease::default(),
+                checkpoints: HeadCheckpoints::default(),
+                key_id,
+                mac: [0; MAC_BYTES],
+            };
+            if live {
+                row.lease = HeadLease {
+                    fence: r.number()?,
+                    holder: r.text()?.into(),
+                    expires_at: r.time()?,
+                    since: r.time()?,
+                };
+                row.checkpoints = HeadCheckpoints {
+                    count: r.number()?,
+                    newest: r.number()?,
+                    redacted: r.number()?,
+                };
+            }
+            row.mac = r.array()?;
             Ok(row)
-        } else {
-            Err(Malformed)
-        }
+        })
     }
 }

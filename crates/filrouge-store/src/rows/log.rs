@@ -177,22 +177,17 @@ impl LogRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(commit_no: u64, bytes: &[u8]) -> Option<Self> {
-        Self::read(commit_no, bytes).ok()
-    }
-
-    fn read(commit_no: u64, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        Ok(Self {
-            commit_no,
-            at: r.time()?,
-            digest: Digest(u128::from_be_bytes(r.array()?)),
-            link: r.array()?,
-            key_id,
-            entries: r.0.to_vec(),
+        Reader::whole(bytes, |r| {
+            r.format()?;
+            let key_id = KeyId::from_be_bytes(r.array()?);
+            Ok(Self {
+                commit_no,
+                at: r.time()?,
+                digest: Digest(u128::from_be_bytes(r.array()?)),
+                link: r.array()?,
+                key_id,
+                entries: r.rest().to_vec(),
+            })
         })
     }
 }

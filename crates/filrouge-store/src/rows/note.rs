@@ -1,7 +1,7 @@
 //! Notes: small named values of the store, outside of any session. The newest commit vouches for all of them
 //! together with the heads, so that none can be changed, taken away or put back unnoticed.
 
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{Reader, Write};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES, equal_macs};
 
 /// Most bytes of a note's value.
@@ -67,27 +67,19 @@ impl NoteRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(name: &str, bytes: &[u8]) -> Option<Self> {
-        Self::read(name, bytes).ok()
-    }
-
-    fn read(name: &str, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        if r.byte()? != crate::record::FORMAT {
-            return Err(Malformed);
-        }
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let version = r.number()?;
-        let value = r.bytes()?.to_vec();
-        let mac = r.array()?;
-        if !r.is_empty() {
-            return Err(Malformed);
-        }
-        Ok(Self {
-            name: name.into(),
-            version,
-            value,
-            key_id,
-            mac,
+        Reader::whole(bytes, |r| {
+            r.format()?;
+            let key_id = KeyId::from_be_bytes(r.array()?);
+            let version = r.number()?;
+            let value = r.bytes()?.to_vec();
+            let mac = r.array()?;
+            Ok(Self {
+                name: name.into(),
+                version,
+                value,
+                key_id,
+                mac,
+            })
         })
     }
 }

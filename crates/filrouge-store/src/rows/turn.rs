@@ -70,6 +70,18 @@ impl TurnRow {
         (self.ordinal << 8) | (self.record_version - 1)
     }
 
+    /// Whether the other row says the same of the turn, whenever it was touched and by whichever key it is sealed.
+    #[must_use]
+    pub fn agrees(&self, other: &Self) -> bool {
+        let alike = Self {
+            touched_at: other.touched_at,
+            key_id: other.key_id,
+            mac: other.mac,
+            ..self.clone()
+        };
+        alike == *other
+    }
+
     fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(80);
         out.byte(if self.redacted_by == 0 {
@@ -127,52 +139,44 @@ impl TurnRow {
     /// Reads stored bytes; `None` when they are malformed.
     #[must_use]
     pub fn decode(turn_id: TurnId, place: u64, bytes: &[u8]) -> Option<Self> {
-        Self::read(turn_id, place, bytes).ok()
-    }
-
-    fn read(turn_id: TurnId, place: u64, bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut r = Reader(bytes);
-        let format = r.byte()?;
-        if format != FORMAT && format != FORMAT_REDACTED {
-            return Err(Malformed);
-        }
-        let key_id = KeyId::from_be_bytes(r.array()?);
-        let status = TurnStatus::from_code(r.byte()?).ok_or(Malformed)?;
-        let first_seq = r.number()?;
-        let last_seq = first_seq.checked_add(r.number()?).ok_or(Malformed)?;
-        let items = r.number()?;
-        let mut finals = [0; 2];
-        for f in &mut finals {
-            *f = match r.number()? {
-                0 => 0,
-                d => first_seq.checked_add(d - 1).ok_or(Malformed)?,
+        Reader::whole(bytes, |r| {
+            let format = r.byte()?;
+            if format != FORMAT && format != FORMAT_REDACTED {
+                return Err(Malformed);
+            }
+            let key_id = KeyId::from_be_bytes(r.array()?);
+            let status = TurnStatus::from_code(r.byte()?).ok_or(Malformed)?;
+            let first_seq = r.number()?;
+            let last_seq = first_seq.checked_add(r.number()?).ok_or(Malformed)?;
+            let items = r.number()?;
+            let mut finals = [0; 2];
+            for f in &mut finals {
+                *f = match r.number()? {
+                    0 => 0,
+                    d => first_seq.checked_add(d - 1).ok_or(Malformed)?,
+                };
+            }
+            let redacted_by = match format {
+                FORMAT_REDACTED => r.number()?,
+                _ => 0,
             };
-        }
-        let redacted_by = match format {
-            FORMAT_REDACTED => r.number()?,
-            _ => 0,
-        };
-        if format == FORMAT_REDACTED && redacted_by == 0 {
-            return Err(Malformed);
-        }
-        let row = Self {
-            turn_id,
-            ordinal: place >> 8,
-            record_version: (place & 0xff) + 1,
-            status,
-            first_seq,
-            last_seq,
-            items,
-            finals,
-            redacted_by,
-            touched_at: r.time()?,
-            key_id,
-            mac: r.array()?,
-        };
-        if r.is_empty() {
-            Ok(row)
-        } else {
-            Err(Malformed)
-        }
+            if format == FORMAT_REDACTED && redacted_by == 0 {
+                return Err(Malformed);
+            }
+            Ok(Self {
+                turn_id,
+                ordinal: place >> 8,
+                record_version: (place & 0xff) + 1,
+                status,
+                first_seq,
+                last_seq,
+                items,
+                finals,
+                redacted_by,
+                touched_at: r.time()?,
+                key_id,
+                mac: r.array()?,
+            })
+        })
     }
 }

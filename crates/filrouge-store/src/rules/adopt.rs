@@ -4,31 +4,27 @@ use std::collections::BTreeSet;
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnId, TurnStatus};
 
-use super::{Context, Group, checkpoint, put_head, session_conflict};
+use super::checkpoint;
+use super::writing::{Context, Writing, put_head};
 use crate::chain::{GENESIS, Link};
-use crate::command::{Adopt, Outcome, Put, Scope};
+use crate::command::{Adopt, Outcome, Put};
 use crate::read::Loaded;
+use crate::read::session_conflict;
 use crate::record::{ChainedItem, Event, FaultKind, Proof, RecordRow, StartEvent, adopted};
 use crate::rows::{HeadRow, ORDINAL_MAX, PK_MAX, SEQ_MAX, TurnRow, Tx, VERSION_MAX};
 use crate::verify::Rebuilt;
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    adopt: &Adopt,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, adopt: &Adopt) -> Result<Outcome, Failure> {
     let row = &adopt.session;
-    if row.tenant_id != scope.tenant {
+    if row.tenant_id != w.scope.tenant {
         let what = format!("the session belongs to tenant {:?}", row.tenant_id.as_str());
         return Err(Failure::new(ErrorCode::Invalid, what)
             .with_hint("its chain names the tenant: take it in under --tenant with that name"));
     }
-    if let Some(found) = ctx.sight(tx).find_any(scope, &row.session_id)? {
-        return known(tx, ctx, scope, &found, adopt);
+    if let Some(found) = w.sight().find_any(w.scope, &row.session_id)? {
+        return known(w, &found, adopt);
     }
-    if !scope.sees(row) {
+    if !w.scope.sees(row) {
         let what = "the session belongs to somebody else";
         return Err(Failure::new(ErrorCode::Forbidden, what)
             .with_hint("let its owner or the operator take it in"));
@@ -41,10 +37,10 @@ pub(super) fn apply<T: Tx>(
         before: GENESIS,
     };
     // All is checked before anything is put; the chain first, for it names the item that was changed.
-    let records = records(ctx, &mut session, adopt)?;
-    let rebuilt = rebuild(tx, &session, adopt)?;
+    let records = records(w.ctx, &mut session, adopt)?;
+    let rebuilt = rebuild(w, &session, adopt)?;
     let turns = turns(&mut session, &rebuilt)?;
-    session.pk = tx.insert_session(row)?;
+    session.pk = w.tx.insert_session(row)?;
     if session.pk > PK_MAX {
         return Err(Failure::new(
             ErrorCode::Internal,
@@ -52,20 +48,20 @@ pub(super) fn apply<T: Tx>(
         ));
     }
     for row in &records {
-        tx.insert_record(session.pk, row)?;
+        w.tx.insert_record(session.pk, row)?;
     }
-    put_keys(tx, ctx, &mut session, adopt)?;
+    put_keys(w, &mut session, adopt)?;
     let agents = adopt.items.iter().map(|i| i.item.body.agent.as_deref());
     for agent in agents.flatten().collect::<BTreeSet<_>>() {
-        tx.note_agent(session.pk, agent)?;
+        w.tx.note_agent(session.pk, agent)?;
     }
     for row in turns {
-        tx.insert_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
+        w.tx.insert_turn(session.pk, &row.sealed(w.ctx.keyring, session.pk))?;
     }
     session.head.lease = adopt.beside.lease.clone();
     let redacted = redacted(adopt);
-    checkpoint::adopt(tx, ctx, &mut session, &adopt.beside.checkpoints, redacted)?;
-    let session = put_head(tx, group, ctx, session, (1, adopt.items.len() as u64), true)?;
+    checkpoint::adopt(w, &mut session, &adopt.beside.checkpoints, redacted)?;
+    let session = put_head(w, session, (1, adopt.items.len() as u64), true)?;
     let put = Put::new(&session, 1, adopt.items.len() as u64);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
@@ -81,14 +77,8 @@ fn redacted(adopt: &Adopt) -> u64 {
 }
 
 /// A session that is here already and has all that is brought is left as it is.
-fn known<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    found: &Loaded,
-    adopt: &Adopt,
-) -> Result<Outcome, Failure> {
-    if !scope.sees(&found.row) {
+fn known<T: Tx>(w: &Writing<'_, T>, found: &Loaded, adopt: &Adopt) -> Result<Outcome, Failure> {
+    if !w.scope.sees(&found.row) {
         return Err(session_conflict());
     }
     let last = adopt.items.len() as u64;
@@ -97,7 +87,7 @@ fn known<T: Tx>(
         // Without an item, what tells two sessions of one name apart is when they were made.
         0 => (found.row.created_at == adopt.session.created_at).then_some(GENESIS),
         n if n > found.head.last_seq => None,
-        n => ctx.sight(tx).link_at(found, n)?,
+        n => w.sight().link_at(found, n)?,
     };
     if here != Some(brought) {
         let what = "the session of this name that is here is another one, or has not come as far";
@@ -140,7 +130,7 @@ fn records(
 }
 
 /// The turns as the items tell of them.
-fn rebuild<T: Tx>(tx: &T, session: &Loaded, adopt: &Adopt) -> Result<Rebuilt, Failure> {
+fn rebuild<T: Tx>(w: &Writing<'_, T>, session: &Loaded, adopt: &Adopt) -> Result<Rebuilt, Failure> {
     let mut rebuilt = Rebuilt::default();
     let (mut ids, mut turns, mut requests) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for one in &adopt.items {
@@ -168,7 +158,7 @@ fn rebuild<T: Tx>(tx: &T, session: &Loaded, adopt: &Adopt) -> Result<Rebuilt, Fa
             if !turns.insert(*turn) || !requests.insert(&start.request_id) {
                 return broken("its turn or request stands twice");
             }
-            if tx.session_of_turn(turn)?.is_some() {
+            if w.tx.session_of_turn(turn)?.is_some() {
                 let hint = format!("turn {turn} belongs to another session here");
                 return Err(session_conflict().with_hint(hint));
             }
@@ -212,8 +202,7 @@ fn turns(session: &mut Loaded, rebuilt: &Rebuilt) -> Result<Vec<TurnRow>, Failur
 /// What items and turns are found by. Turns whose ids were derived by another installation's key are found by keys
 /// of their own.
 fn put_keys<T: Tx>(
-    tx: &mut T,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     session: &mut Loaded,
     adopt: &Adopt,
 ) -> Result<(), Failure> {
@@ -222,14 +211,14 @@ fn put_keys<T: Tx>(
         .items
         .iter()
         .flat_map(started)
-        .any(|(turn, start)| ctx.keyring.turn_id(tenant, name, &start.request_id) != *turn);
+        .any(|(turn, start)| w.ctx.keyring.turn_id(tenant, name, &start.request_id) != *turn);
     for one in &adopt.items {
         let seq = one.item.seq;
         if let Some(id) = &one.item.body.item_id {
-            tx.insert_item_key(session.pk, id, seq)?;
+            w.tx.insert_item_key(session.pk, id, seq)?;
         }
         for (_, start) in started(one).filter(|_| session.head.adopted) {
-            tx.insert_request_key(session.pk, &start.request_id, seq)?;
+            w.tx.insert_request_key(session.pk, &start.request_id, seq)?;
         }
     }
     Ok(())

@@ -3,45 +3,41 @@
 use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
 use super::refusal::seq_conflict;
-use super::{
-    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, draft,
-    lease, note_items, put_batch, put_head, turn_closed,
+use super::writing::{
+    Writing, check_count, check_finals, check_some, check_tail, check_unique_ids, note_items,
+    put_batch, put_head, turn_closed,
 };
-use crate::command::{Append, Outcome, Put, Scope};
+use super::{draft, lease};
+
+use crate::command::{Append, Outcome, Put};
 use crate::read::Loaded;
 use crate::record::Batch;
 use crate::rows::{TurnRow, Tx};
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    append: &Append,
-) -> Result<Outcome, Failure> {
-    let sight = ctx.sight(tx);
-    let mut session = sight.get(scope, &append.session_id)?;
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, append: &Append) -> Result<Outcome, Failure> {
+    let sight = w.sight();
+    let mut session = sight.get(w.scope, &append.session_id)?;
     let id = &append.turn_id;
     let mut row = sight
-        .find_turn(&session, scope, id)?
+        .find_turn(&session, w.scope, id)?
         .ok_or_else(|| sight.no_turn(&session, id))?;
     check_some(&append.batch)?;
     check_unique_ids(&append.batch)?;
     let stream = append.progress.as_ref().map(|p| p.stream);
-    match replay(tx, ctx, &session, &row, append) {
+    match replay(w, &session, &row, append) {
         // Who ended the turn meanwhile has kept what the recording had shown, under the same keys.
         Err(conflict) if stream.is_some() => {
-            draft::own(tx, ctx, &session, &row, stream)?;
+            draft::own(w, &session, &row, stream)?;
             return Err(conflict);
         }
         Err(conflict) => return Err(conflict),
         Ok(Some(outcome)) => {
-            lease::release_again(tx, group, ctx, session, scope)?;
+            lease::release_again(w, session)?;
             return Ok(outcome);
         }
         Ok(None) => {}
     }
-    lease::check(ctx, &mut session, scope)?;
+    lease::check(w, &mut session)?;
     if let Some(expected) = append.expected_seq
         && expected != session.head.last_seq
     {
@@ -51,33 +47,33 @@ pub(super) fn apply<T: Tx>(
         return Err(turn_closed(&row));
     }
     if stream.is_some() {
-        draft::own(tx, ctx, &session, &row, stream)?;
+        draft::own(w, &session, &row, stream)?;
     }
     check_finals(&append.batch, row.finals.map(|seq| seq != 0))?;
     let left = match stream {
         Some(_) => None,
-        None => draft::left(tx, ctx, &session, scope, &row)?,
+        None => draft::left(w, &session, &row)?,
     };
-    let shown = Batch::seal(left.as_deref().unwrap_or_default(), ctx.entropy)?;
+    let shown = Batch::seal(left.as_deref().unwrap_or_default(), w.ctx.entropy)?;
     check_count(row.items + shown.count(), &append.batch)?;
-    check_tail(tx, &session, shown.count() + append.batch.count())?;
+    check_tail(w, &session, shown.count() + append.batch.count())?;
     let put_first = session.head.last_seq + 1;
     if left.is_some() {
-        tx.delete_draft(session.pk, row.place())?;
+        w.tx.delete_draft(session.pk, row.place())?;
     }
     if shown.count() > 0 {
-        let (first, _) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &shown)?;
-        note_items(&mut row, &shown, first, ctx);
+        let (first, _) = put_batch(w, &mut session, Some(row.turn_id), &shown)?;
+        note_items(&mut row, &shown, first, w.ctx);
     }
-    let (first_seq, last_seq) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &append.batch)?;
-    note_items(&mut row, &append.batch, first_seq, ctx);
-    let row = row.sealed(ctx.keyring, session.pk);
-    tx.update_turn(session.pk, &row)?;
+    let (first_seq, last_seq) = put_batch(w, &mut session, Some(row.turn_id), &append.batch)?;
+    note_items(&mut row, &append.batch, first_seq, w.ctx);
+    let row = row.sealed(w.ctx.keyring, session.pk);
+    w.tx.update_turn(session.pk, &row)?;
     if let Some(progress) = &append.progress {
-        draft::advance(tx, ctx, &session, &row, progress)?;
+        draft::advance(w, &session, &row, progress)?;
     }
     let count = last_seq + 1 - put_first;
-    let session = put_head(tx, group, ctx, session, (put_first, count), false)?;
+    let session = put_head(w, session, (put_first, count), false)?;
     let roles = shown.items().chain(append.batch.items());
     Ok(Outcome::Appended {
         first_seq,
@@ -91,8 +87,7 @@ pub(super) fn apply<T: Tx>(
 /// The earlier answer, when the batch is known: all its keys are, they stand together in this turn, and
 /// every item is what it was. Known in part is a conflict.
 fn replay<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     turn: &TurnRow,
     append: &Append,
@@ -101,7 +96,7 @@ fn replay<T: Tx>(
     let mut unknown = 0_u64;
     for (item, offset) in append.batch.items().zip(0_u64..) {
         let Some(id) = &item.item_id else { continue };
-        match tx.item_seq(session.pk, id)? {
+        match w.tx.item_seq(session.pk, id)? {
             None => unknown += 1,
             Some(seq) => known.push((id, offset, seq)),
         }
@@ -127,7 +122,7 @@ fn replay<T: Tx>(
             _ => return Err(mismatch(id.as_str(), *seq)),
         }
     }
-    let sight = ctx.sight(tx);
+    let sight = w.sight();
     let last_seq = first_seq + append.batch.count() - 1;
     let mut stored = Vec::new().into_iter();
     for (item, seq) in append.batch.items().zip(first_seq..) {

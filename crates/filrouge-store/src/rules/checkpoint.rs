@@ -2,32 +2,28 @@
 
 use filrouge_types::{Checkpoint, ErrorCode, Failure};
 
-use super::{Change, Context, Group, lease, put_changed};
-use crate::command::{Outcome, PutCheckpoint, Scope};
+use super::lease;
+use super::writing::{Writing, put_changed};
+use crate::command::{Outcome, PutCheckpoint};
 use crate::read::Loaded;
+use crate::rows::Change;
 use crate::rows::{CheckpointRow, HeadCheckpoints, SessionRow, Tx};
 
-pub(super) fn put<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    put: &PutCheckpoint,
-) -> Result<Outcome, Failure> {
-    let mut session = ctx.sight(tx).get(scope, &put.session_id)?;
+pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutCheckpoint) -> Result<Outcome, Failure> {
+    let mut session = w.sight().get(w.scope, &put.session_id)?;
     let last_seq = session.head.last_seq;
     let seq = put.seq.unwrap_or(last_seq);
-    let there = there(tx, ctx, &session, seq)?;
+    let there = there(w, &session, seq)?;
     if let Some(checkpoint) = there.as_ref().filter(|there| same(there, put)) {
         let checkpoint = checkpoint.clone();
-        lease::release_again(tx, group, ctx, session, scope)?;
+        lease::release_again(w, session)?;
         return Ok(Outcome::Checkpoint {
             checkpoint: Box::new(checkpoint),
             created: false,
             last_seq,
         });
     }
-    lease::check(ctx, &mut session, scope)?;
+    lease::check(w, &mut session)?;
     if there.is_some() {
         return Err(another(seq));
     }
@@ -46,17 +42,17 @@ pub(super) fn put<T: Tx>(
         seq,
         label: put.label.clone(),
         state: put.state.clone(),
-        created_at: ctx.now,
+        created_at: w.ctx.now,
     };
-    let seqs = seqs(tx, &session)?;
+    let seqs = seqs(w, &session)?;
     check_stays(&seqs, seq, put.keep)?;
-    let row = CheckpointRow::sealed(checkpoint.clone(), ctx.keyring, session.pk);
-    tx.put_checkpoint(session.pk, &row)?;
-    trim(tx, &mut session, (seqs, seq), put.keep)?;
+    let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, session.pk);
+    w.tx.put_checkpoint(session.pk, &row)?;
+    trim(w, &mut session, (seqs, seq), put.keep)?;
     if session.head.checkpoints.newest == seq {
-        label(tx, &mut session, put)?;
+        label(w, &mut session, put)?;
     }
-    put_changed(tx, group, ctx, session, (seq, 0), Change::Checkpoint)?;
+    put_changed(w, session, (seq, 0), Change::Checkpoint)?;
     Ok(Outcome::Checkpoint {
         checkpoint: Box::new(checkpoint),
         created: true,
@@ -66,12 +62,11 @@ pub(super) fn put<T: Tx>(
 
 /// The checkpoint at this seq. One that cannot be read any more is put again.
 fn there<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     seq: u64,
 ) -> Result<Option<Checkpoint>, Failure> {
-    match ctx.sight(tx).checkpoint_at(session, seq) {
+    match w.sight().checkpoint_at(session, seq) {
         Err(failure) if failure.code == ErrorCode::IntegrityError => Ok(None),
         found => found,
     }
@@ -90,8 +85,8 @@ fn another(seq: u64) -> Failure {
 
 /// The seqs of the checkpoints, which must be those that the head tells of: or else the next head would vouch for what
 /// somebody has taken away or put back.
-fn seqs<T: Tx>(tx: &T, session: &Loaded) -> Result<Vec<u64>, Failure> {
-    let seqs = tx.checkpoint_seqs(session.pk)?;
+fn seqs<T: Tx>(w: &Writing<'_, T>, session: &Loaded) -> Result<Vec<u64>, Failure> {
+    let seqs = w.tx.checkpoint_seqs(session.pk)?;
     if session.head.checkpoints.tells_of(&seqs) {
         return Ok(seqs);
     }
@@ -111,7 +106,7 @@ fn check_stays(seqs: &[u64], seq: u64, keep: u64) -> Result<(), Failure> {
 
 /// Keeps the newest ones of those that were there and the one that is put, and has the head tell of them.
 fn trim<T: Tx>(
-    tx: &mut T,
+    w: &mut Writing<'_, T>,
     session: &mut Loaded,
     (mut seqs, put): (Vec<u64>, u64),
     keep: u64,
@@ -122,14 +117,18 @@ fn trim<T: Tx>(
     let keep = usize::try_from(keep.max(1)).unwrap_or(usize::MAX);
     let surplus = seqs.len().saturating_sub(keep);
     for seq in seqs.drain(..surplus) {
-        tx.delete_checkpoint(session.pk, seq)?;
+        w.tx.delete_checkpoint(session.pk, seq)?;
     }
     session.head.checkpoints = session.head.checkpoints.with(&seqs);
     Ok(())
 }
 
 /// The session is in the state that its newest checkpoint names.
-fn label<T: Tx>(tx: &mut T, session: &mut Loaded, put: &PutCheckpoint) -> Result<(), Failure> {
+fn label<T: Tx>(
+    w: &mut Writing<'_, T>,
+    session: &mut Loaded,
+    put: &PutCheckpoint,
+) -> Result<(), Failure> {
     if put.label.is_none() || put.label == session.row.state {
         return Ok(());
     }
@@ -137,7 +136,7 @@ fn label<T: Tx>(tx: &mut T, session: &mut Loaded, put: &PutCheckpoint) -> Result
         state: put.label.clone(),
         ..session.row.clone()
     };
-    tx.update_session(session.pk, &row)?;
+    w.tx.update_session(session.pk, &row)?;
     session.head.session = row.fingerprint();
     session.row = row;
     Ok(())
@@ -146,17 +145,17 @@ fn label<T: Tx>(tx: &mut T, session: &mut Loaded, put: &PutCheckpoint) -> Result
 /// Takes away the checkpoints that cover a seq, for they may tell what was in it; the head is for the caller to put. That
 /// others are there than the head tells of holds nothing up, and is to be seen afterwards as before.
 pub(super) fn forget_covering<T: Tx>(
-    tx: &mut T,
+    w: &mut Writing<'_, T>,
     session: &mut Loaded,
     seq: u64,
 ) -> Result<(), Failure> {
-    let mut seqs = tx.checkpoint_seqs(session.pk)?;
+    let mut seqs = w.tx.checkpoint_seqs(session.pk)?;
     let known = session.head.checkpoints;
     let as_told = known.tells_of(&seqs);
     let first = seqs.partition_point(|at| *at < seq);
     let gone = seqs.split_off(first);
     for at in &gone {
-        tx.delete_checkpoint(session.pk, *at)?;
+        w.tx.delete_checkpoint(session.pk, *at)?;
     }
     let mut left = known.with(&seqs);
     if !as_told {
@@ -173,15 +172,14 @@ pub(super) fn forget_covering<T: Tx>(
 /// Puts checkpoints that come with a session, whose newest redaction is at seq `redacted`, or 0; the head is for the caller
 /// to put.
 pub(super) fn adopt<T: Tx>(
-    tx: &mut T,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     session: &mut Loaded,
     checkpoints: &[Checkpoint],
     redacted: u64,
 ) -> Result<(), Failure> {
     for checkpoint in checkpoints {
-        let row = CheckpointRow::sealed(checkpoint.clone(), ctx.keyring, session.pk);
-        tx.put_checkpoint(session.pk, &row)?;
+        let row = CheckpointRow::sealed(checkpoint.clone(), w.ctx.keyring, session.pk);
+        w.tx.put_checkpoint(session.pk, &row)?;
     }
     let seqs: Vec<u64> = checkpoints.iter().map(|c| c.seq).collect();
     session.head.checkpoints = HeadCheckpoints {

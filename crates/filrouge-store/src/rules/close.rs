@@ -4,27 +4,23 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn, TurnStatus, Variant,
 };
 
-use super::{
-    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, draft,
-    fresh, lease, note_items, put_batch, put_head, turn_closed,
+use super::writing::{
+    Writing, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
+    note_items, put_batch, put_head, turn_closed,
 };
-use crate::command::{Close, Ending, Outcome, Put, Scope};
+use super::{draft, lease};
+
+use crate::command::{Close, Ending, Outcome, Put};
 use crate::read::{Loaded, merged, text_of};
 use crate::record::{Batch, CloseEvent, Entry, Event};
 use crate::rows::{TurnRow, Tx};
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    close: &Close,
-) -> Result<Outcome, Failure> {
-    let sight = ctx.sight(tx);
-    let mut session = sight.get(scope, &close.session_id)?;
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outcome, Failure> {
+    let sight = w.sight();
+    let mut session = sight.get(w.scope, &close.session_id)?;
     let id = &close.turn_id;
     let mut row = sight
-        .find_turn(&session, scope, id)?
+        .find_turn(&session, w.scope, id)?
         .ok_or_else(|| sight.no_turn(&session, id))?;
     if let Some(request) = &close.request_id {
         let start = sight.start_of(&session, &row)?;
@@ -46,19 +42,19 @@ pub(super) fn apply<T: Tx>(
     if row.status.is_closed() {
         // What ends it otherwise repeats nothing: whoever may not write is told so first.
         if row.status != status {
-            lease::check(ctx, &mut session, scope)?;
+            lease::check(w, &mut session)?;
         }
-        let outcome = replay(tx, ctx, &session, &row, status, close)?;
-        lease::release_again(tx, group, ctx, session, scope)?;
+        let outcome = replay(w, &session, &row, status, close)?;
+        lease::release_again(w, session)?;
         return Ok(outcome);
     }
-    lease::check(ctx, &mut session, scope)?;
+    lease::check(w, &mut session)?;
     if row.status != TurnStatus::Open {
         return Err(turn_closed(&row));
     }
-    let kept = draft::ending(tx, ctx, &session, scope, &row, close)?;
+    let kept = draft::ending(w, &session, &row, close)?;
     let entries = match &close.ending {
-        Ending::Recorded(entries) => recorded(tx, ctx, &session, &row, close, entries)?,
+        Ending::Recorded(entries) => recorded(w, &session, &row, close, entries)?,
         Ending::Finalize {
             neutral,
             translated,
@@ -69,7 +65,7 @@ pub(super) fn apply<T: Tx>(
                 translated: translated.as_ref(),
                 fallback: *fallback,
             };
-            let answer = answers.entries(tx, ctx, &session, &row, close)?;
+            let answer = answers.entries(w, &session, &row, close)?;
             // What was shown by who has left it comes first.
             kept.iter().flatten().cloned().chain(answer).collect()
         }
@@ -78,36 +74,35 @@ pub(super) fn apply<T: Tx>(
             ending_with(entries, status, false, close, None)
         }
     };
-    let entries = draft::without_known_keys(tx, &session, entries)?;
-    let batch = Batch::seal(&entries, ctx.entropy)?;
+    let entries = draft::without_known_keys(w, &session, entries)?;
+    let batch = Batch::seal(&entries, w.ctx.entropy)?;
     check_some(&batch)?;
     if matches!(close.ending, Ending::Recorded(_)) {
         check_unique_ids(&batch)?;
         check_finals(&batch, row.finals.map(|seq| seq != 0))?;
     }
-    check_count(row.items.min(super::TURN_ITEMS_MAX - 8), &batch)?;
-    check_tail(tx, &session, batch.count())?;
-    let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
-    note_items(&mut row, &batch, first, ctx);
+    check_count(row.items.min(super::writing::TURN_ITEMS_MAX - 8), &batch)?;
+    check_tail(w, &session, batch.count())?;
+    let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
+    note_items(&mut row, &batch, first, w.ctx);
     row.status = status;
-    let row = row.sealed(ctx.keyring, session.pk);
-    tx.update_turn(session.pk, &row)?;
+    let row = row.sealed(w.ctx.keyring, session.pk);
+    w.tx.update_turn(session.pk, &row)?;
     if kept.is_some() {
-        tx.delete_draft(session.pk, row.place())?;
+        w.tx.delete_draft(session.pk, row.place())?;
     }
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
-    session.head.updated_at = ctx.now;
-    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    let fresh = fresh(ctx, &batch, row.turn_id, first);
-    let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
+    session.head.updated_at = w.ctx.now;
+    let session = put_head(w, session, (first, last + 1 - first), false)?;
+    let fresh = fresh(w.ctx, &batch, row.turn_id, first);
+    let turn = w.sight().project_fresh(&session, &row, fresh)?;
     let put = Put::new(&session, first, last + 1 - first)
         .map(|put| put.spoken_by(batch.items().map(|item| item.role)));
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
 fn replay<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
     status: TurnStatus,
@@ -116,7 +111,7 @@ fn replay<T: Tx>(
     if row.status != status {
         return Err(turn_closed(row));
     }
-    let sight = ctx.sight(tx);
+    let sight = w.sight();
     let first = sight.close_of(session, row)?;
     let turn = sight.project(session, row)?;
     let (stored, asked) = (&first.fingerprint, &close.fingerprint);
@@ -172,16 +167,14 @@ fn equal_answer(turn: &Turn, close: &Close) -> bool {
 
 /// What a stream has brought last, with a copy of its answer where a translation is wanted.
 fn recorded<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
     close: &Close,
     entries: &[Entry],
 ) -> Result<Vec<Entry>, Failure> {
     let mut entries = entries.to_vec();
-    let wants_translation =
-        ctx.sight(tx).start_of(session, row)?.translate_chat && row.finals[1] == 0;
+    let wants_translation = w.sight().start_of(session, row)?.translate_chat && row.finals[1] == 0;
     let answer = entries.iter().rfind(|e| e.item.channel == Channel::Final);
     let text = answer.and_then(|e| text_of(&e.item.parts));
     let copy = text.filter(|_| wants_translation);
@@ -236,13 +229,12 @@ impl Answers<'_> {
     /// when nothing is to be added (the final it has is promoted).
     fn entries<T: Tx>(
         &self,
-        tx: &T,
-        ctx: &Context<'_>,
+        w: &Writing<'_, T>,
         session: &Loaded,
         row: &TurnRow,
         close: &Close,
     ) -> Result<Vec<Entry>, Failure> {
-        let sight = ctx.sight(tx);
+        let sight = w.sight();
         let mut present = [None, None];
         for (slot, seq) in present.iter_mut().zip(row.finals) {
             if seq != 0 {

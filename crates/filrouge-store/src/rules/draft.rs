@@ -3,70 +3,60 @@
 
 use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
-use super::{
-    Context, Group, check_count, check_tail, lease, note_items, put_batch, put_head, turn_closed,
+use super::lease;
+use super::writing::{
+    Context, Writing, check_count, check_tail, note_items, put_batch, put_head, turn_closed,
 };
+
 use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
 use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
 use crate::read::{Loaded, text_of};
 use crate::record::{Batch, Entry};
-use crate::rows::{Change, DraftChunk, DraftRow, LogEntry, TurnRow, Tx};
+use crate::rows::{Change, DraftChunk, DraftRow, TurnRow, Tx};
 
-pub(super) fn put<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    put: &PutDraft,
-) -> Result<Outcome, Failure> {
-    let sight = ctx.sight(tx);
-    let mut session = sight.get(scope, &put.session_id)?;
+pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutDraft) -> Result<Outcome, Failure> {
+    let sight = w.sight();
+    let mut session = sight.get(w.scope, &put.session_id)?;
     let id = &put.turn_id;
     let mut row = sight
-        .find_turn(&session, scope, id)?
+        .find_turn(&session, w.scope, id)?
         .ok_or_else(|| sight.no_turn(&session, id))?;
     // A draft is never the last of a turn: it gives nothing free.
-    lease::check_hold(&session, scope, ctx.now)?;
-    let mut draft = match own(tx, ctx, &session, &row, Some(put.stream)) {
+    lease::check_hold(&session, w.scope, w.ctx.now)?;
+    let mut draft = match own(w, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),
         Err(failure) if put.begins && failure.code == ErrorCode::StreamLost => {
             match sight.draft_row(&session, &row)? {
-                Some(left) if is_left(&session, scope, &left) => {
-                    (session, row) = keep_left(tx, group, ctx, session, row)?;
-                    begun(ctx, &row, put)
+                Some(left) if is_left(&session, w.scope, &left) => {
+                    (session, row) = keep_left(w, session, row)?;
+                    begun(w.ctx, &row, put)
                 }
                 Some(_) => return Err(stream_open(&row)),
-                None => begun(ctx, &row, put),
+                None => begun(w.ctx, &row, put),
             }
         }
         Err(failure) => return Err(failure),
-        Ok(None) => begun(ctx, &row, put),
+        Ok(None) => begun(w.ctx, &row, put),
     };
     if put.number > draft.last_chunk + 1 {
         let what = format!("chunk {} of the draft is missing", draft.last_chunk + 1);
         return Err(Failure::new(ErrorCode::Invalid, what));
     }
-    draft.beat_at = ctx.now;
+    draft.beat_at = w.ctx.now;
     let adds = !put.deltas.is_empty() && put.number > draft.last_chunk;
     if adds {
         draft.last_chunk = put.number;
     }
-    let draft = draft.sealed(ctx.keyring, session.pk);
+    let draft = draft.sealed(w.ctx.keyring, session.pk);
     if adds {
-        let chunk = DraftChunk::sealed(put.number, &put.deltas, ctx.keyring, (session.pk, &draft));
-        tx.insert_draft_chunk(session.pk, draft.place, &chunk)?;
+        let chunk =
+            DraftChunk::sealed(put.number, &put.deltas, w.ctx.keyring, (session.pk, &draft));
+        w.tx.insert_draft_chunk(session.pk, draft.place, &chunk)?;
     }
-    tx.put_draft(session.pk, &draft)?;
-    let mut half = [0; 8];
-    half.copy_from_slice(&session.head.mac[..8]);
-    group.entries.push(LogEntry {
-        pk: session.pk,
-        first_seq: 0,
-        count: 0,
-        head: half,
-        change: Change::Draft,
-    });
+    w.tx.put_draft(session.pk, &draft)?;
+    let mac = session.head.mac;
+    w.log(session.pk, (0, 0), &mac, Change::Draft);
     Ok(Outcome::Drafted)
 }
 
@@ -85,16 +75,14 @@ pub(super) fn is_left(session: &Loaded, scope: &Scope, draft: &DraftRow) -> bool
 
 /// What the turn's draft shows, when it was left behind; then it is for the caller to put, and the draft to delete.
 pub(super) fn left<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
-    scope: &Scope,
     row: &TurnRow,
 ) -> Result<Option<Vec<Entry>>, Failure> {
-    match ctx.sight(tx).draft_row(session, row)? {
-        Some(draft) if is_left(session, scope, &draft) => {
-            let entries = shown(tx, ctx, session, row)?;
-            without_known_keys(tx, session, entries).map(Some)
+    match w.sight().draft_row(session, row)? {
+        Some(draft) if is_left(session, w.scope, &draft) => {
+            let entries = shown(w, session, row)?;
+            without_known_keys(w, session, entries).map(Some)
         }
         _ => Ok(None),
     }
@@ -102,38 +90,35 @@ pub(super) fn left<T: Tx>(
 
 /// Puts what a draft shows that was left behind, and takes it away.
 fn keep_left<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     mut session: Loaded,
     mut row: TurnRow,
 ) -> Result<(Loaded, TurnRow), Failure> {
-    let entries = shown(tx, ctx, &session, &row)?;
-    let entries = without_known_keys(tx, &session, entries)?;
-    tx.delete_draft(session.pk, row.place())?;
+    let entries = shown(w, &session, &row)?;
+    let entries = without_known_keys(w, &session, entries)?;
+    w.tx.delete_draft(session.pk, row.place())?;
     if entries.is_empty() {
         return Ok((session, row));
     }
-    let batch = Batch::seal(&entries, ctx.entropy)?;
+    let batch = Batch::seal(&entries, w.ctx.entropy)?;
     check_count(row.items, &batch)?;
-    check_tail(tx, &session, batch.count())?;
-    let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
-    note_items(&mut row, &batch, first, ctx);
-    let row = row.sealed(ctx.keyring, session.pk);
-    tx.update_turn(session.pk, &row)?;
-    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
+    check_tail(w, &session, batch.count())?;
+    let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
+    note_items(&mut row, &batch, first, w.ctx);
+    let row = row.sealed(w.ctx.keyring, session.pk);
+    w.tx.update_turn(session.pk, &row)?;
+    let session = put_head(w, session, (first, last + 1 - first), false)?;
     Ok((session, row))
 }
 
 /// The turn's draft, which must be the recording's own; without a recording, whichever there is.
 pub(super) fn own<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
     stream: Option<StreamId>,
 ) -> Result<Option<DraftRow>, Failure> {
-    let draft = ctx.sight(tx).draft_row(session, row)?;
+    let draft = w.sight().draft_row(session, row)?;
     let Some(stream) = stream else {
         return Ok(draft);
     };
@@ -161,57 +146,54 @@ fn stream_open(row: &TurnRow) -> Failure {
 
 /// What is left of a draft once some of it has become items.
 pub(super) fn advance<T: Tx>(
-    tx: &mut T,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
     progress: &Progress,
 ) -> Result<(), Failure> {
     let (pk, place) = (session.pk, row.place());
     if progress.over {
-        return tx.delete_draft(pk, place);
+        return w.tx.delete_draft(pk, place);
     }
-    let Some(mut draft) = ctx.sight(tx).draft_row(session, row)? else {
+    let Some(mut draft) = w.sight().draft_row(session, row)? else {
         return Ok(());
     };
-    tx.clear_draft_chunks(pk, place)?;
+    w.tx.clear_draft_chunks(pk, place)?;
     let rest = &progress.rest;
-    draft.beat_at = ctx.now;
+    draft.beat_at = w.ctx.now;
     // With nothing left, the next chunk is the first.
     draft.first_chunk = progress.number + u64::from(rest.is_empty());
     draft.last_chunk = progress.number;
-    let draft = draft.sealed(ctx.keyring, pk);
+    let draft = draft.sealed(w.ctx.keyring, pk);
     if !rest.is_empty() {
-        let chunk = DraftChunk::sealed(progress.number, rest, ctx.keyring, (pk, &draft));
-        tx.insert_draft_chunk(pk, place, &chunk)?;
+        let chunk = DraftChunk::sealed(progress.number, rest, w.ctx.keyring, (pk, &draft));
+        w.tx.insert_draft_chunk(pk, place, &chunk)?;
     }
-    tx.put_draft(pk, &draft)
+    w.tx.put_draft(pk, &draft)
 }
 
 /// What a turn that fails or is cancelled ends with: what its draft shows and what the caller gives, of its recording
 /// what that gives; `None` when there is no draft. A turn that is recorded is not finalized by somebody else, but by who
 /// holds the session since the recording was left behind.
 pub(super) fn ending<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
-    scope: &Scope,
     row: &TurnRow,
     close: &Close,
 ) -> Result<Option<Vec<Entry>>, Failure> {
-    let draft = own(tx, ctx, session, row, close.stream)?;
+    let draft = own(w, session, row, close.stream)?;
     match (&close.ending, draft) {
         (_, None) => Ok(None),
         (Ending::Fail(given) | Ending::Cancel(given), Some(_)) => {
             if close.stream.is_some() {
                 return Ok(Some(given.clone()));
             }
-            let (stream, pieces) = pieces(tx, ctx, session, row)?;
+            let (stream, pieces) = pieces(w, session, row)?;
             Ok(Some(with_given(stream, &pieces, given)))
         }
         _ if close.stream.is_some() => Ok(Some(Vec::new())),
-        (Ending::Finalize { .. }, Some(left)) if is_left(session, scope, &left) => {
-            shown(tx, ctx, session, row).map(Some)
+        (Ending::Finalize { .. }, Some(left)) if is_left(session, w.scope, &left) => {
+            shown(w, session, row).map(Some)
         }
         (Ending::Finalize { .. } | Ending::Recorded(_), Some(_)) => Err(stream_open(row)),
     }
@@ -237,24 +219,22 @@ fn with_given(stream: StreamId, pieces: &[Piece], given: &[Entry]) -> Vec<Entry>
 
 /// What the turn's draft shows, as items. One that is not what was written is left out, so that the turn can end.
 pub(super) fn shown<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
 ) -> Result<Vec<Entry>, Failure> {
-    let (stream, pieces) = pieces(tx, ctx, session, row)?;
+    let (stream, pieces) = pieces(w, session, row)?;
     Ok(partial_entries(stream, &pieces))
 }
 
 /// The pieces of the turn's draft; none of one that is not what was written.
 fn pieces<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
 ) -> Result<(StreamId, Vec<Piece>), Failure> {
     let none = || (StreamId([0; 8]), Vec::new());
-    let sight = ctx.sight(tx);
+    let sight = w.sight();
     let read = || {
         let Some(draft) = sight.draft_row(session, row)? else {
             return Ok(none());
@@ -277,13 +257,12 @@ fn pieces<T: Tx>(
 
 /// Whether nobody works at an open turn any more.
 pub(super) fn is_over<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
+    w: &Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
     interrupt: &Interrupt,
 ) -> Result<bool, Failure> {
-    let draft = match ctx.sight(tx).draft_row(session, row) {
+    let draft = match w.sight().draft_row(session, row) {
         // Who changed it has not recorded it.
         Err(failure) if failure.code == ErrorCode::IntegrityError => None,
         draft => draft?,
@@ -300,13 +279,13 @@ pub(super) fn is_over<T: Tx>(
 
 /// Items whose keys were taken by others lose them: a turn can end whatever keys there are.
 pub(super) fn without_known_keys<T: Tx>(
-    tx: &T,
+    w: &Writing<'_, T>,
     session: &Loaded,
     mut entries: Vec<Entry>,
 ) -> Result<Vec<Entry>, Failure> {
     for entry in &mut entries {
         if let Some(id) = &entry.item.item_id
-            && tx.item_seq(session.pk, id)?.is_some()
+            && w.tx.item_seq(session.pk, id)?.is_some()
         {
             entry.item.item_id = None;
         }

@@ -2,40 +2,36 @@
 
 use filrouge_types::Failure;
 
-use super::{Change, Context, Group, put_changed};
-use crate::command::{Erase, Erased, Outcome, Scope};
+use super::writing::{Writing, put_changed};
+use crate::command::{Erase, Erased, Outcome};
 use crate::read::{Gone, session_not_found};
+use crate::rows::Change;
 use crate::rows::{HeadRow, Tx};
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    erase: &Erase,
-) -> Result<Outcome, Failure> {
-    let mut session = match ctx.sight(tx).find_or_gone(scope, &erase.session_id)? {
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, erase: &Erase) -> Result<Outcome, Failure> {
+    let mut session = match w.sight().find_or_gone(w.scope, &erase.session_id)? {
         Some(Gone::Not(session)) => *session,
         // Erasing it again gives the first receipt.
         Some(Gone::Erased(erased)) => return Ok(Outcome::Erased(erased)),
         None => return Err(session_not_found(&erase.session_id)),
     };
     let erased = Erased {
-        at: ctx.now,
-        owner: ctx
+        at: w.ctx.now,
+        owner: w
+            .ctx
             .keyring
             .owner(session.row.identity_id.as_ref(), session.row.token),
         items: session.head.last_seq,
         turns: session.head.turn_count,
     };
-    tx.erase(session.pk)?;
+    w.tx.erase(session.pk)?;
     let row = session.row.tombstone(erased);
-    tx.update_session(session.pk, &row)?;
+    w.tx.update_session(session.pk, &row)?;
     let before = session.head.mac;
-    session.head = HeadRow::empty(row.fingerprint(), ctx.now);
+    session.head = HeadRow::empty(row.fingerprint(), w.ctx.now);
     // The digest of all heads is rid of the one that stood in the store.
     session.head.mac = before;
     session.row = row;
-    put_changed(tx, group, ctx, session, (0, 0), Change::Erased)?;
+    put_changed(w, session, (0, 0), Change::Erased)?;
     Ok(Outcome::Erased(erased))
 }

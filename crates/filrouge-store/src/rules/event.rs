@@ -2,26 +2,22 @@
 
 use filrouge_types::{ErrorCode, Failure, SessionEvent};
 
-use super::{Change, Context, Group, lease};
-use crate::command::{NewEvent, Outcome, Scope};
+use super::lease;
+use super::writing::Writing;
+use crate::command::{NewEvent, Outcome};
 use crate::read::Loaded;
-use crate::rows::{EventRow, LogEntry, Tx};
+use crate::rows::Change;
+use crate::rows::{EventRow, Tx};
 
 /// Most events of a session.
 const EVENTS_MAX: u64 = 10_000;
 /// Most of them when filrouge itself adds one: the last tenth is left to the application.
 const OWN_EVENTS_MAX: u64 = EVENTS_MAX - EVENTS_MAX / 10;
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    new: &NewEvent,
-) -> Result<Outcome, Failure> {
-    let sight = ctx.sight(tx);
-    let session = sight.get(scope, &new.session_id)?;
-    if let Some(row) = tx.event(session.pk, &new.key)? {
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, new: &NewEvent) -> Result<Outcome, Failure> {
+    let sight = w.sight();
+    let session = sight.get(w.scope, &new.session_id)?;
+    if let Some(row) = w.tx.event(session.pk, &new.key)? {
         let event = sight.verified_event(&session, row)?;
         if event.key != new.key {
             return Err(session.broken(None, "an event's key leads to another event"));
@@ -34,25 +30,25 @@ pub(super) fn apply<T: Tx>(
             return Err(Failure::new(ErrorCode::IdempotencyMismatch, what)
                 .with_hint("give every event a key of its own"));
         }
-        lease::release_again(tx, group, ctx, session, scope)?;
+        lease::release_again(w, session)?;
         return Ok(Outcome::Event {
             event: Box::new(event),
             created: false,
         });
     }
     // Who tells of a session need not hold it.
-    if scope.hold.is_some() {
-        lease::check_hold(&session, scope, ctx.now)?;
+    if w.scope.hold.is_some() {
+        lease::check_hold(&session, w.scope, w.ctx.now)?;
     }
     let event = SessionEvent {
         key: new.key.clone(),
         kind: new.kind.clone(),
-        at: new.at.unwrap_or(ctx.now),
+        at: new.at.unwrap_or(w.ctx.now),
         detail: new.detail.clone(),
-        created_at: ctx.now,
+        created_at: w.ctx.now,
     };
-    put(tx, group, ctx, &session, event.clone())?;
-    lease::release_again(tx, group, ctx, session, scope)?;
+    put(w, &session, event.clone())?;
+    lease::release_again(w, session)?;
     Ok(Outcome::Event {
         event: Box::new(event),
         created: true,
@@ -61,13 +57,11 @@ pub(super) fn apply<T: Tx>(
 
 /// Adds an event behind the newest one.
 pub(super) fn put<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     session: &Loaded,
     event: SessionEvent,
 ) -> Result<(), Failure> {
-    let number = tx.newest_event(session.pk)? + 1;
+    let number = w.tx.newest_event(session.pk)? + 1;
     let most = match event.key.is_own() {
         true => OWN_EVENTS_MAX,
         false => EVENTS_MAX,
@@ -78,16 +72,8 @@ pub(super) fn put<T: Tx>(
             format!("a session has at most {most} events"),
         ));
     }
-    let row = EventRow::sealed(number, event, ctx.keyring, session.pk);
-    tx.insert_event(session.pk, &row)?;
-    let mut half = [0; 8];
-    half.copy_from_slice(&session.head.mac[..8]);
-    group.entries.push(LogEntry {
-        pk: session.pk,
-        first_seq: number,
-        count: 0,
-        head: half,
-        change: Change::Event,
-    });
+    let row = EventRow::sealed(number, event, w.ctx.keyring, session.pk);
+    w.tx.insert_event(session.pk, &row)?;
+    w.log(session.pk, (number, 0), &session.head.mac, Change::Event);
     Ok(())
 }

@@ -3,10 +3,13 @@
 
 use filrouge_types::{ErrorCode, EventKey, Failure, SessionStatus, Timestamp};
 
+use super::event;
 use super::tenure::{Tenure, end_of};
-use super::{Change, Context, Group, event, insert_session, put_changed};
+use super::writing::{Context, Writing, insert_session, put_changed};
 use crate::command::{Acquire, LeaseAsk, NewEvent, Outcome, Scope, TakeLease};
+use crate::read::session_conflict;
 use crate::read::{Loaded, session_not_found};
+use crate::rows::Change;
 use crate::rows::{HeadLease, Tx};
 
 /// The kind of the event that tells of a session that was gone on with from what the store has.
@@ -18,47 +21,38 @@ const HOLDER_MAX: usize = 256;
 /// Most that a session's first fence is, so that it is a whole number also for those who count in doubles.
 const FIRST_FENCE_MAX: u64 = (1 << 53) - 1;
 
-pub(super) fn take<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    take: &TakeLease,
-) -> Result<Outcome, Failure> {
+pub(super) fn take<T: Tx>(w: &mut Writing<'_, T>, take: &TakeLease) -> Result<Outcome, Failure> {
     match &take.ask {
-        LeaseAsk::Acquire(acquire) => acquired(tx, group, ctx, scope, take, acquire),
+        LeaseAsk::Acquire(acquire) => acquired(w, take, acquire),
         LeaseAsk::Renew { fence, ttl } => {
-            let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
-            if took_over_here(&session, ctx, scope, &take.holder, *fence) {
-                let until = not_shorter(&session.head.lease, ctx.now, *ttl);
+            let mut session = w.sight().get(w.scope, &take.session_id)?;
+            if took_over_here(w, &session, &take.holder, *fence) {
+                let until = not_shorter(&session.head.lease, w.ctx.now, *ttl);
                 session.head.lease.holder = take.holder.clone();
                 session.head.lease.expires_at = until;
             } else {
-                session.head.lease = tenure(&session, ctx.now).asked(take)?;
+                session.head.lease = tenure(&session, w.ctx.now).asked(take)?;
             }
-            put(tx, group, ctx, session)
+            put(w, session)
         }
         LeaseAsk::Release { fence } => {
-            let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
-            let tenure = tenure(&session, ctx.now);
-            let after = match took_over_here(&session, ctx, scope, &take.holder, *fence) {
+            let mut session = w.sight().get(w.scope, &take.session_id)?;
+            let tenure = tenure(&session, w.ctx.now);
+            let after = match took_over_here(w, &session, &take.holder, *fence) {
                 true => tenure.free(),
                 false => tenure.asked(take)?,
             };
             if after == session.head.lease {
-                return Ok(unchanged(&session, ctx));
+                return Ok(unchanged(&session, w.ctx));
             }
             session.head.lease = after;
-            put(tx, group, ctx, session)
+            put(w, session)
         }
     }
 }
 
 fn acquired<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
+    w: &mut Writing<'_, T>,
     take: &TakeLease,
     acquire: &Acquire,
 ) -> Result<Outcome, Failure> {
@@ -67,30 +61,30 @@ fn acquired<T: Tx>(
         let what = format!("a holder's name has 1 to {HOLDER_MAX} bytes");
         return Err(Failure::new(ErrorCode::Invalid, what));
     }
-    if let Some(hold) = scope.hold.filter(|hold| hold.queued) {
-        return given_meanwhile(tx, group, ctx, scope, take, (hold.fence, acquire.ttl));
+    if let Some(hold) = w.scope.hold.filter(|hold| hold.queued) {
+        return given_meanwhile(w, take, (hold.fence, acquire.ttl));
     }
     // Only who makes a session where there is none is told that its id is taken.
     let found = match acquire.create {
-        Some(_) => ctx.sight(tx).find_any(scope, &take.session_id)?,
-        None => Some(ctx.sight(tx).get(scope, &take.session_id)?),
+        Some(_) => w.sight().find_any(w.scope, &take.session_id)?,
+        None => Some(w.sight().get(w.scope, &take.session_id)?),
     };
     let created = found.is_none();
     let mut session = match (found, &acquire.create) {
-        (Some(session), _) if scope.sees(&session.row) => session,
-        (Some(_), _) => return Err(super::session_conflict()),
-        (None, Some(new)) => insert_session(tx, ctx, scope, new)?,
+        (Some(session), _) if w.scope.sees(&session.row) => session,
+        (Some(_), _) => return Err(session_conflict()),
+        (None, Some(new)) => insert_session(w, new)?,
         (None, None) => return Err(session_not_found(&take.session_id)),
     };
-    check_goes_on(&session, ctx, acquire)?;
+    check_goes_on(&session, w.ctx, acquire)?;
     let before = session.head.lease.fence;
-    session.head.lease = tenure(&session, ctx.now).asked(take)?;
+    session.head.lease = tenure(&session, w.ctx.now).asked(take)?;
     if before == 0 {
-        session.head.lease.fence = first_fence(tx, ctx.now);
+        session.head.lease.fence = first_fence(w, w.ctx.now);
     }
     let taken = session.head.lease.fence != before;
     let resumed = match &acquire.resumes {
-        Some(known) if !created => resumes(tx, group, ctx, scope, &session, *known)?,
+        Some(known) if !created => resumes(w, &session, *known)?,
         _ => false,
     };
     let change = match &acquire.create {
@@ -99,9 +93,9 @@ fn acquired<T: Tx>(
         }
         _ => Change::Lease,
     };
-    let session = put_changed(tx, group, ctx, session, (0, 0), change)?;
+    let session = put_changed(w, session, (0, 0), change)?;
     Ok(Outcome::Lease {
-        lease: session.head.lease.shown(ctx.now),
+        lease: session.head.lease.shown(w.ctx.now),
         taken,
         created,
         resumed,
@@ -110,8 +104,8 @@ fn acquired<T: Tx>(
 
 /// The first fence of a session. A store that forgets may have had this session before, and the fences of that one must
 /// not come again.
-fn first_fence<T: Tx>(tx: &T, now: Timestamp) -> u64 {
-    if !tx.forgets() {
+fn first_fence<T: Tx>(w: &Writing<'_, T>, now: Timestamp) -> u64 {
+    if !w.tx.forgets() {
         return 1;
     }
     u64::try_from(now.as_micros())
@@ -122,28 +116,25 @@ fn first_fence<T: Tx>(tx: &T, now: Timestamp) -> u64 {
 /// A lease that was given under this fence while the store did not answer: it stands if nobody else was given one since
 /// (DESIGN §6, "Ledger down").
 fn given_meanwhile<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
+    w: &mut Writing<'_, T>,
     take: &TakeLease,
     (fence, ttl): (u64, std::time::Duration),
 ) -> Result<Outcome, Failure> {
-    let mut session = ctx.sight(tx).get(scope, &take.session_id)?;
+    let mut session = w.sight().get(w.scope, &take.session_id)?;
     let lease = &session.head.lease;
     let again = lease.fence == fence && lease.holder == take.holder;
     let next = lease.fence.checked_add(1) == Some(fence);
     if fence == 0 || !(again || next) {
-        return Err(tenure(&session, ctx.now).stale(fence));
+        return Err(tenure(&session, w.ctx.now).stale(fence));
     }
     let until = if again {
-        not_shorter(lease, ctx.now, ttl)
+        not_shorter(lease, w.ctx.now, ttl)
     } else {
-        end_of(ctx.now, ttl)
+        end_of(w.ctx.now, ttl)
     };
-    session.head.lease = tenure(&session, ctx.now).given(take, fence, ttl);
+    session.head.lease = tenure(&session, w.ctx.now).given(take, fence, ttl);
     session.head.lease.expires_at = until;
-    put(tx, group, ctx, session)
+    put(w, session)
 }
 
 /// Until when a lease stands that was prolonged while the store did not answer: one that is live is never cut short.
@@ -164,10 +155,7 @@ fn check_goes_on(session: &Loaded, ctx: &Context<'_>, acquire: &Acquire) -> Resu
 
 /// Tells of a caller who goes on from what the store has; once for each fence.
 fn resumes<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
+    w: &mut Writing<'_, T>,
     session: &Loaded,
     known: Option<u64>,
 ) -> Result<bool, Failure> {
@@ -178,7 +166,7 @@ fn resumes<T: Tx>(
     }
     let key = EventKey::own(RESUMED, head.lease.fence)
         .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-    if tx.event(session.pk, &key)?.is_some() {
+    if w.tx.event(session.pk, &key)?.is_some() {
         return Ok(true);
     }
     let new = NewEvent {
@@ -189,7 +177,14 @@ fn resumes<T: Tx>(
         detail: None,
     };
     // The session that was found stands in the store as it was: nothing is given free here.
-    match event::apply(tx, group, ctx, &scope.clone().with_hold(None), &new) {
+    let scope = w.scope.clone().with_hold(None);
+    let unheld = &mut Writing {
+        tx: w.tx,
+        group: w.group,
+        ctx: w.ctx,
+        scope: &scope,
+    };
+    match event::apply(unheld, &new) {
         // A session that has all the events it may have goes on nevertheless.
         Err(failure) if failure.code == ErrorCode::LimitExceeded => Ok(false),
         recorded => recorded.map(|_| true),
@@ -197,20 +192,16 @@ fn resumes<T: Tx>(
 }
 
 /// Whether who writes may (DESIGN §6); one who gives the session free with the write has done so in the head that is put.
-pub(super) fn check(ctx: &Context<'_>, session: &mut Loaded, scope: &Scope) -> Result<(), Failure> {
-    check_hold(session, scope, ctx.now)?;
-    give_free(ctx, session, scope);
+pub(super) fn check<T: Tx>(w: &Writing<'_, T>, session: &mut Loaded) -> Result<(), Failure> {
+    check_hold(session, w.scope, w.ctx.now)?;
+    give_free(w, session);
     Ok(())
 }
 
 /// As [`check`], for what needs no lease: a fence that is named all the same must be the one that holds the session.
-pub(super) fn check_named(
-    ctx: &Context<'_>,
-    session: &mut Loaded,
-    scope: &Scope,
-) -> Result<(), Failure> {
-    match scope.hold {
-        Some(_) => check(ctx, session, scope),
+pub(super) fn check_named<T: Tx>(w: &Writing<'_, T>, session: &mut Loaded) -> Result<(), Failure> {
+    match w.scope.hold {
+        Some(_) => check(w, session),
         None => Ok(()),
     }
 }
@@ -231,14 +222,15 @@ pub fn check_hold(session: &Loaded, scope: &Scope, now: Timestamp) -> Result<(),
 }
 
 /// Whoever holds the session and asks for it gives it free, in the head that is put then; tells whether that is so.
-pub(super) fn give_free(ctx: &Context<'_>, session: &mut Loaded, scope: &Scope) -> bool {
+pub(super) fn give_free<T: Tx>(w: &Writing<'_, T>, session: &mut Loaded) -> bool {
     let lease = &session.head.lease;
-    let asked = scope
+    let asked = w
+        .scope
         .hold
         .is_some_and(|hold| hold.release && hold.fence == lease.fence);
-    let gives = asked && lease.is_live(ctx.now);
+    let gives = asked && lease.is_live(w.ctx.now);
     if gives {
-        session.head.lease = tenure(session, ctx.now).free();
+        session.head.lease = tenure(session, w.ctx.now).free();
     }
     gives
 }
@@ -257,26 +249,18 @@ pub(super) fn check_none(scope: &Scope) -> Result<(), Failure> {
 
 /// A write that puts no head, as one that was done before, gives the session free by itself.
 pub(super) fn release_again<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     mut session: Loaded,
-    scope: &Scope,
 ) -> Result<Loaded, Failure> {
-    match give_free(ctx, &mut session, scope) {
-        true => put_changed(tx, group, ctx, session, (0, 0), Change::Lease),
+    match give_free(w, &mut session) {
+        true => put_changed(w, session, (0, 0), Change::Lease),
         false => Ok(session),
     }
 }
 
-fn put<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    session: Loaded,
-) -> Result<Outcome, Failure> {
-    let session = put_changed(tx, group, ctx, session, (0, 0), Change::Lease)?;
-    Ok(unchanged(&session, ctx))
+fn put<T: Tx>(w: &mut Writing<'_, T>, session: Loaded) -> Result<Outcome, Failure> {
+    let session = put_changed(w, session, (0, 0), Change::Lease)?;
+    Ok(unchanged(&session, w.ctx))
 }
 
 fn unchanged(session: &Loaded, ctx: &Context<'_>) -> Outcome {
@@ -290,16 +274,10 @@ fn unchanged(session: &Loaded, ctx: &Context<'_>) -> Outcome {
 
 /// Whether the lease went from hand to hand under this fence while the store did not answer, and nobody else has taken it
 /// since: then it is what whoever kept it meanwhile says (DESIGN §6, "Ledger down").
-fn took_over_here(
-    session: &Loaded,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    holder: &str,
-    fence: u64,
-) -> bool {
+fn took_over_here<T: Tx>(w: &Writing<'_, T>, session: &Loaded, holder: &str, fence: u64) -> bool {
     let lease = &session.head.lease;
-    let queued = scope.hold.is_some_and(|h| h.queued && h.fence == fence);
-    let free = !lease.is_live(ctx.now) || *lease.holder == *holder;
+    let queued = w.scope.hold.is_some_and(|h| h.queued && h.fence == fence);
+    let free = !lease.is_live(w.ctx.now) || *lease.holder == *holder;
     queued && fence != 0 && fence == lease.fence && free
 }
 

@@ -5,29 +5,24 @@ use filrouge_types::{
 };
 
 use super::session::put_row;
-use super::{Change, Context, Group, check_tail, put_batch};
+use super::writing::{Context, Writing, check_tail, put_batch};
 use crate::command::{Link, Outcome, Scope};
 use crate::read::{Loaded, Sight, session_not_found};
 use crate::record::{Batch, Entry};
+use crate::rows::Change;
 use crate::rows::{SessionRow, Tx};
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    link: &Link,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, link: &Link) -> Result<Outcome, Failure> {
     let id = &link.session_id;
     // Or else naming somebody would show what is theirs (P6).
-    if let Some(viewer) = scope.viewer.identity()
+    if let Some(viewer) = w.scope.viewer.identity()
         && *viewer != link.identity_id
     {
         let what = "a session is linked to another identity only by who acts for that one";
         return Err(Failure::new(ErrorCode::Forbidden, what)
             .with_hint("link it as the identity that logs in"));
     }
-    let mut session = find(&ctx.sight(tx), scope, id)?;
+    let mut session = find(&w.sight(), w.scope, id)?;
     match &session.row.identity_id {
         Some(owner) if *owner == link.identity_id => {
             return Ok(Outcome::Session {
@@ -44,18 +39,18 @@ pub(super) fn apply<T: Tx>(
             )
             .with_hint("begin another session for this identity"));
         }
-        None if !scope.sees(&session.row) => return Err(session_not_found(id)),
+        None if !w.scope.sees(&session.row) => return Err(session_not_found(id)),
         None => {}
     }
-    check_tail(tx, &session, 1)?;
-    let batch = link_item(ctx, &link.identity_id)?;
-    let (first, _) = put_batch(tx, ctx, &mut session, None, &batch)?;
+    check_tail(w, &session, 1)?;
+    let batch = link_item(w.ctx, &link.identity_id)?;
+    let (first, _) = put_batch(w, &mut session, None, &batch)?;
     let row = SessionRow {
         identity_id: Some(link.identity_id.clone()),
         token: None,
         ..session.row.clone()
     };
-    put_row(tx, group, ctx, session, row, (first, 1), Change::Items)
+    put_row(w, session, row, (first, 1), Change::Items)
 }
 
 /// The session, also another's; but of one that was erased only its owner is told.

@@ -2,46 +2,34 @@
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::{Change, Context, Group};
+use super::writing::Writing;
 use crate::command::{Outcome, PutNote};
-use crate::rows::{LogEntry, NOTE_MAX, NoteRow, Tx};
+use crate::rows::Change;
+use crate::rows::{NOTE_MAX, NoteRow, Tx};
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    note: &PutNote,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, note: &PutNote) -> Result<Outcome, Failure> {
     if note.value.len() > NOTE_MAX {
         return Err(Failure::new(
             ErrorCode::LimitExceeded,
             format!("a note has at most {NOTE_MAX} bytes"),
         ));
     }
-    let before = ctx.sight(tx).note_row(&note.name)?;
+    let before = w.sight().note_row(&note.name)?;
     let version = before.as_ref().map_or(0, |n| n.version);
     if version != note.expected {
         return Ok(Outcome::Note(false));
     }
     if let Some(before) = &before {
-        group.digest = group.digest.minus(&before.mac);
+        w.group.digest = w.group.digest.minus(&before.mac);
     }
     let row = NoteRow::sealed(
         note.name.clone(),
         version + 1,
         note.value.clone(),
-        ctx.keyring,
+        w.ctx.keyring,
     );
-    group.digest = group.digest.plus(&row.mac);
-    tx.put_note(&row)?;
-    let mut half = [0; 8];
-    half.copy_from_slice(&row.mac[..8]);
-    group.entries.push(LogEntry {
-        pk: 0,
-        first_seq: 0,
-        count: 0,
-        head: half,
-        change: Change::Note(note.name.clone()),
-    });
+    w.group.digest = w.group.digest.plus(&row.mac);
+    w.tx.put_note(&row)?;
+    w.log(0, (0, 0), &row.mac, Change::Note(note.name.clone()));
     Ok(Outcome::Note(true))
 }

@@ -6,7 +6,9 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Timestamp, TurnId, TurnStatus,
 };
 
-use super::{Context, Group, TURN_ITEMS_MAX, check_tail, checkpoint, put_batch, put_head};
+use super::checkpoint;
+use super::writing::{Context, TURN_ITEMS_MAX, Writing, check_tail, put_batch, put_head};
+
 use crate::command::{Outcome, Put, Redact, Redacted, Scope, Target};
 use crate::read::{Loaded, Redactions, Sight, turn_not_found};
 use crate::record::{Batch, Decoded, Entry, Event, FaultKind, RecordRow, Seqs, erased};
@@ -15,44 +17,38 @@ use crate::rows::{TurnRow, Tx};
 /// Records read at once.
 const PAGE: usize = 256;
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    redact: &Redact,
-) -> Result<Outcome, Failure> {
-    let sight = ctx.sight(tx);
-    let mut session = sight.get(scope, &redact.session_id)?;
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, redact: &Redact) -> Result<Outcome, Failure> {
+    let sight = w.sight();
+    let mut session = sight.get(w.scope, &redact.session_id)?;
     let asked = match &redact.target {
-        Target::Turn(id) => Asked::of_turn(&sight, scope, &session, id)?,
+        Target::Turn(id) => Asked::of_turn(&sight, w.scope, &session, id)?,
         Target::Items(seqs) => Asked::of_items(&session, seqs)?,
     };
     let seq = session.head.last_seq + 1;
     let mut found = Found::default();
-    found.look(&sight, ctx, &session, &asked.seqs, seq)?;
+    found.look(&sight, w.ctx, &session, &asked.seqs, seq)?;
     if asked.done || (asked.turn.is_none() && found.records.is_empty()) {
         return replay(&sight, &session, &asked, &found);
     }
-    let turns = found.redacted_turns(&sight, scope, &session)?;
-    check_tail(tx, &session, 1)?;
+    let turns = found.redacted_turns(&sight, w.scope, &session)?;
+    check_tail(w, &session, 1)?;
     if let Some((first, _)) = asked.seqs.ranges().next() {
-        checkpoint::forget_covering(tx, &mut session, first)?;
+        checkpoint::forget_covering(w, &mut session, first)?;
     }
     session.head.checkpoints.redacted = seq;
-    let batch = redaction_item(ctx, redact, &asked.seqs)?;
-    put_batch(tx, ctx, &mut session, None, &batch)?;
+    let batch = redaction_item(w.ctx, redact, &asked.seqs)?;
+    put_batch(w, &mut session, None, &batch)?;
     for row in &found.records {
-        tx.update_record(session.pk, row)?;
+        w.tx.update_record(session.pk, row)?;
     }
     for mut row in turns {
         row.redacted_by = seq;
-        tx.update_turn(session.pk, &row.sealed(ctx.keyring, session.pk))?;
+        w.tx.update_turn(session.pk, &row.sealed(w.ctx.keyring, session.pk))?;
     }
-    session.head.updated_at = ctx.now;
-    let session = put_head(tx, group, ctx, session, (seq, 1), false)?;
+    session.head.updated_at = w.ctx.now;
+    let session = put_head(w, session, (seq, 1), false)?;
     let put = Put::new(&session, seq, 1);
-    outcome(&ctx.sight(tx), &session, &asked, (seq, ctx.now), put)
+    outcome(&w.sight(), &session, &asked, (seq, w.ctx.now), put)
 }
 
 /// What is to be redacted.

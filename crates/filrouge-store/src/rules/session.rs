@@ -4,24 +4,20 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionStatus, merge_patch,
 };
 
-use super::{
-    Change, Context, Group, check_tail, insert_session, lease, put_batch, put_changed, put_head,
-    session_conflict,
+use super::lease;
+use super::writing::{
+    Context, Writing, check_tail, insert_session, put_batch, put_changed, put_head,
 };
-use crate::command::{CloseSession, NewSession, Outcome, Patch, Put, Scope};
+use crate::command::{CloseSession, NewSession, Outcome, Patch, Put};
 use crate::read::Loaded;
+use crate::read::session_conflict;
 use crate::record::{Batch, Entry};
+use crate::rows::Change;
 use crate::rows::{SessionRow, Tx};
 
-pub(super) fn create<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    new: &NewSession,
-) -> Result<Outcome, Failure> {
-    if let Some(found) = ctx.sight(tx).find_any(scope, &new.session_id)? {
-        return if scope.sees(&found.row) {
+pub(super) fn create<T: Tx>(w: &mut Writing<'_, T>, new: &NewSession) -> Result<Outcome, Failure> {
+    if let Some(found) = w.sight().find_any(w.scope, &new.session_id)? {
+        return if w.scope.sees(&found.row) {
             let session = Box::new(found.row.with_head(&found.head));
             Ok(Outcome::Session {
                 session,
@@ -32,8 +28,8 @@ pub(super) fn create<T: Tx>(
             Err(session_conflict())
         };
     }
-    let made = insert_session(tx, ctx, scope, new)?;
-    let made = put_head(tx, group, ctx, made, (0, 0), true)?;
+    let made = insert_session(w, new)?;
+    let made = put_head(w, made, (0, 0), true)?;
     Ok(Outcome::Session {
         session: Box::new(made.row.with_head(&made.head)),
         created: true,
@@ -42,25 +38,19 @@ pub(super) fn create<T: Tx>(
 }
 
 /// Changes what is listed; a patch that changes nothing writes nothing.
-pub(super) fn patch<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    patch: &Patch,
-) -> Result<Outcome, Failure> {
-    let mut session = ctx.sight(tx).get(scope, &patch.session_id)?;
+pub(super) fn patch<T: Tx>(w: &mut Writing<'_, T>, patch: &Patch) -> Result<Outcome, Failure> {
+    let mut session = w.sight().get(w.scope, &patch.session_id)?;
     let row = patched(&session.row, patch)?;
     // What is so already is answered whatever the condition: a retry finds its own doing.
     if row == session.row {
-        let session = lease::release_again(tx, group, ctx, session, scope)?;
+        let session = lease::release_again(w, session)?;
         return Ok(unchanged(session));
     }
     // Titles and the like are for anybody to change; how the session goes on is not.
     if row.state != session.row.state || row.status != session.row.status {
-        lease::check(ctx, &mut session, scope)?;
+        lease::check(w, &mut session)?;
     } else {
-        lease::check_named(ctx, &mut session, scope)?;
+        lease::check_named(w, &mut session)?;
     }
     let version = session.row.clone().with_head(&session.head).version;
     if patch
@@ -74,7 +64,7 @@ pub(super) fn patch<T: Tx>(
         )
         .with_hint("get it again, look at what has changed, and send its new ETag"));
     }
-    put_row(tx, group, ctx, session, row, (0, 0), Change::Patched)
+    put_row(w, session, row, (0, 0), Change::Patched)
 }
 
 fn patched(row: &SessionRow, patch: &Patch) -> Result<SessionRow, Failure> {
@@ -129,26 +119,23 @@ pub(super) fn same_json(a: &RawJson, b: &RawJson) -> bool {
 
 /// Ends a session; one that has ended stays as it is.
 pub(super) fn close<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
+    w: &mut Writing<'_, T>,
     close: &CloseSession,
 ) -> Result<Outcome, Failure> {
-    let mut session = ctx.sight(tx).get(scope, &close.session_id)?;
+    let mut session = w.sight().get(w.scope, &close.session_id)?;
     if session.row.status == SessionStatus::Closed {
-        let session = lease::release_again(tx, group, ctx, session, scope)?;
+        let session = lease::release_again(w, session)?;
         return Ok(unchanged(session));
     }
-    lease::check(ctx, &mut session, scope)?;
-    check_tail(tx, &session, 1)?;
-    let batch = note_item(ctx, close.reason.as_deref())?;
-    let (first, _) = put_batch(tx, ctx, &mut session, None, &batch)?;
+    lease::check(w, &mut session)?;
+    check_tail(w, &session, 1)?;
+    let batch = note_item(w.ctx, close.reason.as_deref())?;
+    let (first, _) = put_batch(w, &mut session, None, &batch)?;
     let row = SessionRow {
         status: SessionStatus::Closed,
         ..session.row.clone()
     };
-    put_row(tx, group, ctx, session, row, (first, 1), Change::Items)
+    put_row(w, session, row, (first, 1), Change::Items)
 }
 
 /// Tells in the journal that the session was closed, and why.
@@ -172,19 +159,17 @@ fn unchanged(session: Loaded) -> Outcome {
 
 /// Writes a session's changed row, and the head that vouches for it.
 pub(super) fn put_row<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     mut session: Loaded,
     row: SessionRow,
     seqs: (u64, u64),
     change: Change,
 ) -> Result<Outcome, Failure> {
-    tx.update_session(session.pk, &row)?;
+    w.tx.update_session(session.pk, &row)?;
     session.head.session = row.fingerprint();
-    session.head.updated_at = ctx.now;
+    session.head.updated_at = w.ctx.now;
     session.row = row;
-    let session = put_changed(tx, group, ctx, session, seqs, change)?;
+    let session = put_changed(w, session, seqs, change)?;
     let put = Put::new(&session, seqs.0, seqs.1);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),

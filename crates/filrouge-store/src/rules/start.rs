@@ -4,44 +4,41 @@ use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, RawJson, Role, SessionStatus, Turn, TurnStatus,
 };
 
-use super::{
-    Context, Group, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
-    insert_session, lease, note_items, put_batch, put_head, session_conflict,
+use super::lease;
+use super::writing::{
+    Writing, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
+    insert_session, note_items, put_batch, put_head,
 };
-use crate::command::{ConcurrentTurns, Outcome, Put, Scope, Start};
+use crate::command::{ConcurrentTurns, Outcome, Put, Start};
+use crate::read::session_conflict;
 use crate::read::{ALL_PLACES, Loaded};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::{ORDINAL_MAX, TurnRow, Tx, VERSION_MAX};
 
-pub(super) fn apply<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    start: &Start,
-) -> Result<Outcome, Failure> {
+pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, start: &Start) -> Result<Outcome, Failure> {
     let id = &start.session.session_id;
-    let turn_id = ctx
+    let turn_id = w
+        .ctx
         .keyring
-        .turn_id(&scope.tenant, id, &start.event.request_id);
+        .turn_id(&w.scope.tenant, id, &start.event.request_id);
     // Replacing makes no session, so a foreign one looks absent to it.
     let mut found = match start.event.replaces {
-        Some(_) => Some(ctx.sight(tx).get(scope, id)?),
-        None => ctx.sight(tx).find_any(scope, id)?,
+        Some(_) => Some(w.sight().get(w.scope, id)?),
+        None => w.sight().find_any(w.scope, id)?,
     };
     if let Some(session) = &found {
-        if !scope.sees(&session.row) {
+        if !w.scope.sees(&session.row) {
             return Err(session_conflict());
         }
-        let sight = ctx.sight(tx);
+        let sight = w.sight();
         let request = &start.event.request_id;
         if let Some(row) = sight.turn_of_request(session, request)? {
-            return replay(tx, group, ctx, scope, start, row);
+            return replay(w, start, row);
         }
     }
     match &mut found {
-        Some(session) => lease::check(ctx, session, scope)?,
-        None => lease::check_none(scope)?,
+        Some(session) => lease::check(w, session)?,
+        None => lease::check_none(w.scope)?,
     }
     if let Some(session) = found.as_ref().filter(|_| start.event.replaces.is_none()) {
         check_active(session)?;
@@ -51,34 +48,34 @@ pub(super) fn apply<T: Tx>(
     check_finals(&start.batch, [false; 2])?;
     check_count(0, &start.batch)?;
     let (ordinal, version) = match &found {
-        Some(session) => place_of(tx, ctx, scope, session, start)?,
+        Some(session) => place_of(w, session, start)?,
         None => (1, 1),
     };
     if let Some(session) = &found {
-        check_newest_turn(tx, session)?;
-        check_new_ids(tx, session, &start.batch)?;
-        check_tail(tx, session, start.batch.count())?;
+        check_newest_turn(w, session)?;
+        check_new_ids(w, session, &start.batch)?;
+        check_tail(w, session, start.batch.count())?;
     }
     let created = found.is_none();
     let mut session = match found {
         Some(session) => session,
-        None => insert_session(tx, ctx, scope, &start.session)?,
+        None => insert_session(w, &start.session)?,
     };
-    let (first, last) = put_batch(tx, ctx, &mut session, Some(turn_id), &start.batch)?;
-    let mut row = TurnRow::new(turn_id, ordinal, version, first, ctx.now);
-    note_items(&mut row, &start.batch, first, ctx);
+    let (first, last) = put_batch(w, &mut session, Some(turn_id), &start.batch)?;
+    let mut row = TurnRow::new(turn_id, ordinal, version, first, w.ctx.now);
+    note_items(&mut row, &start.batch, first, w.ctx);
     row.status = start.status;
     if row.status == TurnStatus::Open {
         session.head.open_turns += 1;
     }
-    let row = row.sealed(ctx.keyring, session.pk);
-    tx.insert_turn(session.pk, &row)?;
+    let row = row.sealed(w.ctx.keyring, session.pk);
+    w.tx.insert_turn(session.pk, &row)?;
     session.head.turn_count = session.head.turn_count.max(ordinal);
     session.head.turn_rows += 1;
-    session.head.updated_at = ctx.now;
-    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), created)?;
-    let fresh = fresh(ctx, &start.batch, turn_id, first);
-    let turn = ctx.sight(tx).project_fresh(&session, &row, fresh)?;
+    session.head.updated_at = w.ctx.now;
+    let session = put_head(w, session, (first, last + 1 - first), created)?;
+    let fresh = fresh(w.ctx, &start.batch, turn_id, first);
+    let turn = w.sight().project_fresh(&session, &row, fresh)?;
     let put = Put::new(&session, first, last + 1 - first)
         .map(|put| put.spoken_by(start.batch.items().map(|item| item.role)));
     Ok(Outcome::Turn(Box::new(turn), put))
@@ -96,9 +93,7 @@ fn check_active(session: &Loaded) -> Result<(), Failure> {
 
 /// Ordinal and version of a new turn: the next ordinal, or the next version of the turn it replaces.
 fn place_of<T: Tx>(
-    tx: &T,
-    ctx: &Context<'_>,
-    scope: &Scope,
+    w: &Writing<'_, T>,
     session: &Loaded,
     start: &Start,
 ) -> Result<(u64, u64), Failure> {
@@ -113,9 +108,9 @@ fn place_of<T: Tx>(
         }
         return Ok((ordinal, 1));
     };
-    let sight = ctx.sight(tx);
+    let sight = w.sight();
     let row = sight
-        .find_turn(session, scope, old)?
+        .find_turn(session, w.scope, old)?
         .ok_or_else(|| sight.no_turn(session, old))?;
     if row.status == TurnStatus::Open {
         return Err(
@@ -144,8 +139,9 @@ fn place_of<T: Tx>(
 }
 
 /// Before a turn is put behind the newest one, that one must be there.
-fn check_newest_turn<T: Tx>(tx: &T, session: &Loaded) -> Result<(), Failure> {
-    let newest = tx.turns(session.pk, ALL_PLACES.0, ALL_PLACES.1, true, 1)?;
+fn check_newest_turn<T: Tx>(w: &Writing<'_, T>, session: &Loaded) -> Result<(), Failure> {
+    let newest =
+        w.tx.turns(session.pk, ALL_PLACES.0, ALL_PLACES.1, true, 1)?;
     if newest.first().map_or(0, |row| row.ordinal) == session.head.turn_count {
         return Ok(());
     }
@@ -162,9 +158,13 @@ fn check_room(start: &Start, session: &Loaded) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_new_ids<T: Tx>(tx: &T, session: &Loaded, batch: &Batch) -> Result<(), Failure> {
+fn check_new_ids<T: Tx>(
+    w: &Writing<'_, T>,
+    session: &Loaded,
+    batch: &Batch,
+) -> Result<(), Failure> {
     for id in batch.items().filter_map(|i| i.item_id.as_ref()) {
-        if let Some(seq) = tx.item_seq(session.pk, id)? {
+        if let Some(seq) = w.tx.item_seq(session.pk, id)? {
             return Err(Failure::new(
                 ErrorCode::IdempotencyMismatch,
                 format!(
@@ -178,19 +178,12 @@ fn check_new_ids<T: Tx>(tx: &T, session: &Loaded, batch: &Batch) -> Result<(), F
 }
 
 /// The first turn again, whatever the body; an interrupted one opens (P2, DESIGN §4).
-fn replay<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
-    scope: &Scope,
-    start: &Start,
-    row: TurnRow,
-) -> Result<Outcome, Failure> {
-    let mut session = ctx.sight(tx).get(scope, &start.session.session_id)?;
-    let first = ctx.sight(tx).start_of(&session, &row)?;
+fn replay<T: Tx>(w: &mut Writing<'_, T>, start: &Start, row: TurnRow) -> Result<Outcome, Failure> {
+    let mut session = w.sight().get(w.scope, &start.session.session_id)?;
+    let first = w.sight().start_of(&session, &row)?;
     let (stored, asked) = (&first.fingerprint, &start.event.fingerprint);
-    let same = ctx
-        .sight(tx)
+    let same = w
+        .sight()
         .same_request(&session, (&row, row.first_seq), stored, asked)?;
     let differs = !same;
     if differs && start.event.replaces.is_some() {
@@ -202,13 +195,13 @@ fn replay<T: Tx>(
             ),
         ));
     }
-    let (turn, put) = if opens(ctx, tx, &session, &row, start)? {
-        lease::check(ctx, &mut session, scope)?;
+    let (turn, put) = if opens(w, &session, &row, start)? {
+        lease::check(w, &mut session)?;
         check_room(start, &session)?;
-        reopen(tx, group, ctx, session, row)?
+        reopen(w, session, row)?
     } else {
-        let turn = ctx.sight(tx).project(&session, &row)?;
-        lease::release_again(tx, group, ctx, session, scope)?;
+        let turn = w.sight().project(&session, &row)?;
+        lease::release_again(w, session)?;
         (turn, None)
     };
     let turn = Turn {
@@ -221,8 +214,7 @@ fn replay<T: Tx>(
 
 /// An interrupted turn opens for its owner, unless it was redacted or another one has taken its place.
 fn opens<T: Tx>(
-    ctx: &Context<'_>,
-    tx: &T,
+    w: &Writing<'_, T>,
     session: &Loaded,
     row: &TurnRow,
     start: &Start,
@@ -230,13 +222,11 @@ fn opens<T: Tx>(
     if row.status != TurnStatus::Interrupted || row.redacted_by != 0 || !start.reopen {
         return Ok(false);
     }
-    Ok(ctx.sight(tx).next_version(session, row)?.is_none())
+    Ok(w.sight().next_version(session, row)?.is_none())
 }
 
 fn reopen<T: Tx>(
-    tx: &mut T,
-    group: &mut Group,
-    ctx: &Context<'_>,
+    w: &mut Writing<'_, T>,
     mut session: Loaded,
     mut row: TurnRow,
 ) -> Result<(Turn, Option<Put>), Failure> {
@@ -250,17 +240,17 @@ fn reopen<T: Tx>(
             item: note,
             events: vec![Event::Reopen {}],
         }],
-        ctx.entropy,
+        w.ctx.entropy,
     )?;
-    check_tail(tx, &session, 1)?;
-    let (first, last) = put_batch(tx, ctx, &mut session, Some(row.turn_id), &batch)?;
-    note_items(&mut row, &batch, first, ctx);
+    check_tail(w, &session, 1)?;
+    let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
+    note_items(&mut row, &batch, first, w.ctx);
     row.status = TurnStatus::Open;
-    let row = row.sealed(ctx.keyring, session.pk);
-    tx.update_turn(session.pk, &row)?;
+    let row = row.sealed(w.ctx.keyring, session.pk);
+    w.tx.update_turn(session.pk, &row)?;
     session.head.open_turns += 1;
-    let session = put_head(tx, group, ctx, session, (first, last + 1 - first), false)?;
-    let turn = ctx.sight(tx).project(&session, &row)?;
+    let session = put_head(w, session, (first, last + 1 - first), false)?;
+    let turn = w.sight().project(&session, &row)?;
     let put =
         Put::new(&session, first, 1).map(|put| put.spoken_by(batch.items().map(|item| item.role)));
     Ok((turn, put))

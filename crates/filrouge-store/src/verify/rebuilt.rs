@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_types::{Failure, Timestamp, TurnId, TurnStatus};
+use filrouge_types::{Failure, TurnId, TurnStatus};
 
 use crate::read::{Loaded, named_by};
 use crate::record::{Event, FaultKind, Seqs};
@@ -27,42 +27,11 @@ pub(crate) struct Rebuilt {
     starts: BTreeMap<u64, TurnId>,
 }
 
+/// A turn as its items have made it.
 pub(crate) struct RebuiltTurn {
-    ordinal: u64,
-    record_version: u64,
-    pub(crate) status: TurnStatus,
-    first_seq: u64,
-    last_seq: u64,
-    items: u64,
-    finals: [u64; 2],
-    /// Its seqs, as ranges.
+    pub(crate) row: TurnRow,
+    /// Its items, as runs of seqs.
     runs: Vec<(u64, u64)>,
-    redacted_by: u64,
-    touched_at: Timestamp,
-}
-
-impl RebuiltTurn {
-    pub(crate) fn agrees(&self, row: &TurnRow) -> bool {
-        (
-            self.ordinal,
-            self.record_version,
-            self.status,
-            self.first_seq,
-            self.last_seq,
-            self.items,
-            self.finals,
-            self.redacted_by,
-        ) == (
-            row.ordinal,
-            row.record_version,
-            row.status,
-            row.first_seq,
-            row.last_seq,
-            row.items,
-            row.finals,
-            row.redacted_by,
-        )
-    }
 }
 
 impl Rebuilt {
@@ -82,28 +51,17 @@ impl Rebuilt {
             if let Event::Start(start) = event {
                 let (ordinal, record_version) =
                     match start.replaces.and_then(|old| self.turns.get(&old)) {
-                        Some(old) => (old.ordinal, old.record_version + 1),
+                        Some(old) => (old.row.ordinal, old.row.record_version + 1),
                         None => {
                             self.ordinals += 1;
                             (self.ordinals, 1)
                         }
                     };
                 self.starts.insert(item.seq, turn_id);
-                self.turns.insert(
-                    turn_id,
-                    RebuiltTurn {
-                        ordinal,
-                        record_version,
-                        status: TurnStatus::Open,
-                        first_seq: item.seq,
-                        last_seq: item.seq,
-                        items: 0,
-                        finals: [0; 2],
-                        runs: Vec::new(),
-                        redacted_by: 0,
-                        touched_at: item.created_at,
-                    },
-                );
+                let (first, at) = (item.seq, item.created_at);
+                let row = TurnRow::new(turn_id, ordinal, record_version, first, at);
+                let runs = Vec::new();
+                self.turns.insert(turn_id, RebuiltTurn { row, runs });
             }
         }
         let Some(turn) = self.turns.get_mut(&turn_id) else {
@@ -112,22 +70,22 @@ impl Rebuilt {
                 "the item belongs to a turn that never began",
             ));
         };
-        turn.last_seq = item.seq;
-        turn.touched_at = item.created_at;
-        turn.items += 1;
+        turn.row.last_seq = item.seq;
+        turn.row.touched_at = item.created_at;
+        turn.row.items += 1;
         match turn.runs.last_mut() {
             Some((_, last)) if *last + 1 == item.seq => *last = item.seq,
             _ => turn.runs.push((item.seq, item.seq)),
         }
         if let Some(slot) = final_slot(item.body.role, &item.body.channel, item.body.variant) {
-            turn.finals[slot] = item.seq;
+            turn.row.finals[slot] = item.seq;
         }
         for event in events {
             match event {
                 Event::Start(_) => {}
-                Event::Close(close) => turn.status = close.status,
-                Event::Interrupt {} => turn.status = TurnStatus::Interrupted,
-                Event::Reopen {} => turn.status = TurnStatus::Open,
+                Event::Close(close) => turn.row.status = close.status,
+                Event::Interrupt {} => turn.row.status = TurnStatus::Interrupted,
+                Event::Reopen {} => turn.row.status = TurnStatus::Open,
                 Event::Redact(_) => {}
             }
         }
@@ -152,11 +110,11 @@ impl Rebuilt {
             }
             for id in self.starts.range(first..=last).map(|(_, id)| id) {
                 if let Some(turn) = self.turns.get_mut(id)
-                    && turn.status != TurnStatus::Open
-                    && turn.redacted_by == 0
+                    && turn.row.status != TurnStatus::Open
+                    && turn.row.redacted_by == 0
                     && turn.runs.iter().all(|(a, b)| seqs.covers(*a, *b))
                 {
-                    turn.redacted_by = item.seq;
+                    turn.row.redacted_by = item.seq;
                 }
             }
         }
@@ -188,16 +146,7 @@ impl Rebuilt {
 
     /// The turns' rows, not yet sealed.
     pub(crate) fn rows(&self) -> impl Iterator<Item = TurnRow> {
-        self.turns.iter().map(|(id, turn)| {
-            let (ordinal, version) = (turn.ordinal, turn.record_version);
-            let mut row = TurnRow::new(*id, ordinal, version, turn.first_seq, turn.touched_at);
-            row.status = turn.status;
-            row.last_seq = turn.last_seq;
-            row.items = turn.items;
-            row.finals = turn.finals;
-            row.redacted_by = turn.redacted_by;
-            row
-        })
+        self.turns.values().map(|turn| turn.row.clone())
     }
 
     /// The first item that has no content without a redaction, or one in spite of it.

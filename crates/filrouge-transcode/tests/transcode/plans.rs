@@ -1,8 +1,8 @@
 //! Plans for tests: each item has its own seq, in order, and its pieces are counted as the engine counts them.
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, Call, CallResult, Calls, Content, Fates, Media, MediaSource, Pair, Plan,
-    PlanTurn, Provider, Reasoning, Report, Say, Sealed, Speaker,
+    Answer, Args, Block, Call, CallResult, Calls, Content, Fate, Fates, Media, MediaSource, Pair,
+    Plan, PlanTurn, Provider, Reasoning, Report, Say, Sealed, Speaker, Window,
 };
 use filrouge_provider_rules::{Provider as Rules, check_history};
 use filrouge_transcode::{Format, render};
@@ -155,14 +155,14 @@ pub(crate) fn paired(number: u8, question: &str, answer: &str) -> PlanTurn {
 #[derive(Default)]
 struct Numbers {
     last: u64,
-    fates: Fates,
+    fates: Vec<Fate>,
 }
 
 impl Numbers {
     fn next(&mut self, pieces: usize) -> u64 {
         self.last += 1;
         let pieces = u32::try_from(pieces).unwrap();
-        self.fates.add(self.last, pieces, None);
+        self.fates.push(Fate::new(self.last, pieces, None));
         self.last
     }
 
@@ -198,12 +198,10 @@ pub(crate) fn plan(mut summary: Option<Say>, mut turns: Vec<PlanTurn>) -> Plan {
             Block::Calls(calls) => numbers.calls(calls),
         }
     }
-    let mut fates = numbers.fates;
-    fates.sort();
     Plan {
         summary,
         turns,
-        fates,
+        fates: Fates::new(numbers.fates, Window::default()),
     }
 }
 

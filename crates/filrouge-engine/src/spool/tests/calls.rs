@@ -303,7 +303,7 @@ async fn a_dead_letter_is_tried_again() {
 async fn a_full_spool_refuses_and_loses_nothing() {
     let (world, s) = (World::new(), sid("s"));
     let options = SpoolOptions {
-        bytes: 2_000,
+        bytes: 4_000,
         ..world.options()
     };
     let process = world.process_with(options, 1);

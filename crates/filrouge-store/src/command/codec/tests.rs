@@ -181,7 +181,9 @@ fn a_checkpoint() -> impl Strategy<Value = Write> {
 }
 
 fn an_event() -> impl Strategy<Value = Write> {
-    let parts = (id(), id(), proptest::option::of(any::<i64>()), an_object());
+    // Times that RFC 3339 can write.
+    let at = proptest::option::of(0..253_402_207_200_000_000_i64);
+    let parts = (id(), id(), at, an_object());
     parts.prop_map(|(session, key, at, detail)| {
         Write::RecordEvent(Box::new(NewEvent {
             session_id: sid(&session),
