@@ -1,7 +1,7 @@
 //! The anchor: a small witness of the newest durable commit, kept outside the data directory, so that a store
 //! put back to an older state is found out (DESIGN §9).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,7 +13,7 @@ use filrouge_store::{Domain, KeyId, Keyring, Ledger, MAC_BYTES, Position, equal_
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
-use crate::keyfile::{Placing, write_whole};
+use crate::keyfile::{Placing, locked, write_whole};
 
 /// The anchor is at most this much behind what is durable.
 const ADVANCE_EVERY: Duration = Duration::from_millis(50);
@@ -156,13 +156,7 @@ impl Anchor {
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory)?;
             }
-            let file = OpenOptions::new()
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(&path)?;
-            file.lock()?;
-            Ok(file)
+            locked(&path)
         };
         open().map_err(|e| unavailable(&path, &e))
     }

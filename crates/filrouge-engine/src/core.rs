@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use filrouge_store::command::{Command, Outcome, Scope, Write};
+use filrouge_store::command::{Command, Interrupt, Outcome, Scope, Write};
 use filrouge_store::{Durability, Entropy, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, Turn};
 
@@ -116,6 +116,19 @@ impl Core {
                 let written = Written::new(*turn, replayed, stored.durability);
                 Ok(self.counted(written, masked))
             }
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Ends a turn as interrupted; whether that has changed it.
+    pub(crate) async fn interrupt_turn(
+        &self,
+        scope: &Scope,
+        interrupt: Interrupt,
+    ) -> Result<bool, Failure> {
+        let stored = self.write(scope, Write::Interrupt(interrupt)).await?;
+        match stored.outcome {
+            Outcome::Interrupted(put) => Ok(put.is_some()),
             _ => Err(unexpected()),
         }
     }

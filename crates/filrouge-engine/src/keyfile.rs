@@ -9,14 +9,15 @@ use filrouge_store::{Entropy, KeyId, Keyring};
 use filrouge_types::{ErrorCode, Failure};
 use serde::{Deserialize, Serialize};
 
-use filrouge_store::hex::{from_hex, to_hex};
-
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
     active: KeyId,
-    keys: BTreeMap<KeyId, String>,
+    keys: BTreeMap<KeyId, Secret>,
 }
+
+#[derive(Serialize, Deserialize)]
+struct Secret(#[serde(with = "filrouge_store::hex")] [u8; 32]);
 
 fn unavailable(path: &Path, e: &io::Error) -> Failure {
     Failure::new(
@@ -76,6 +77,18 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8], placing: Placing) -> io::Re
     }
 }
 
+/// The file, made where there is none, once nobody else has it locked; free again when it is dropped.
+pub(crate) fn locked(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)?;
+    file.lock()?;
+    Ok(file)
+}
+
 /// Reads the keyring of `path`.
 ///
 /// # Errors
@@ -93,13 +106,8 @@ pub fn load(path: &Path) -> Result<Keyring, Failure> {
         Err(e) => return Err(unavailable(path, &e)),
     };
     let stored: Stored = serde_json::from_str(&text).map_err(|e| broken(path, e))?;
-    let mut secrets = BTreeMap::new();
-    for (id, text) in &stored.keys {
-        secrets.insert(
-            *id,
-            from_hex(text).ok_or_else(|| broken(path, format!("key {id} is not 64 hex digits")))?,
-        );
-    }
+    let keys = stored.keys.into_iter();
+    let secrets = keys.map(|(id, Secret(secret))| (id, secret)).collect();
     Keyring::new(secrets, stored.active).map_err(|e| broken(path, e))
 }
 
@@ -126,13 +134,7 @@ pub fn load_or_create(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Fai
 pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
     // Two rotations at once would both add the same id, and one secret would be lost.
     let lock = path.with_extension("lock");
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&lock)
-        .and_then(|file| file.lock().map(|()| file))
-        .map_err(|e| unavailable(&lock, &e))?;
+    let lock = locked(&lock).map_err(|e| unavailable(&lock, &e))?;
     let keyring = load(path)?;
     let mut secrets = keyring.secrets().clone();
     let id = secrets.keys().next_back().map_or(1, |id| id + 1);
@@ -145,18 +147,13 @@ pub fn rotate(path: &Path, entropy: &dyn Entropy) -> Result<Keyring, Failure> {
 
 fn secret(entropy: &dyn Entropy) -> Result<[u8; 32], Failure> {
     let mut bytes = [0; 32];
-    entropy
-        .fill(&mut bytes)
-        .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+    entropy.fill(&mut bytes)?;
     Ok(bytes)
 }
 
 fn encode(keyring: &Keyring) -> Result<Vec<u8>, Failure> {
-    let keys = keyring
-        .secrets()
-        .iter()
-        .map(|(id, secret)| (*id, to_hex(secret)))
-        .collect();
+    let secrets = keyring.secrets().iter();
+    let keys = secrets.map(|(id, secret)| (*id, Secret(*secret))).collect();
     let stored = Stored {
         active: keyring.active(),
         keys,

@@ -56,13 +56,13 @@ impl Sessions {
     }
 
     fn random_session_id(&self) -> Result<SessionId, Failure> {
-        let internal = |e: String| Failure::new(ErrorCode::Internal, e);
         let mut bytes = [0; 16];
-        self.entropy.fill(&mut bytes).map_err(internal)?;
+        self.entropy.fill(&mut bytes)?;
         // Sortable by time, so that ids made one after the other lie together in an index.
         let millis = self.clock.now().as_millis().to_be_bytes();
         bytes[..6].copy_from_slice(&millis[2..]);
-        SessionId::new(TurnId::from_bytes(bytes).to_string()).map_err(|e| internal(e.to_string()))
+        SessionId::new(TurnId::from_bytes(bytes).to_string())
+            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
     }
 
     /// Changes what is listed of a session. With `versions` only if it is in one of them.
@@ -189,9 +189,7 @@ impl Sessions {
             return Ok(None);
         }
         let mut bytes = [0; 32];
-        self.entropy
-            .fill(&mut bytes)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+        self.entropy.fill(&mut bytes)?;
         let text = SecretString::from(to_hex(&bytes));
         self.show_token(caller, text.expose_secret());
         Ok(Some(text))

@@ -6,7 +6,7 @@
 
 mod utterance;
 
-use filrouge_store::command::{Interrupt, NewSession, Outcome, SINCE_EVER, Scope, Write};
+use filrouge_store::command::{Interrupt, NewSession, SINCE_EVER, Scope, Write};
 use filrouge_store::hot::KeepItems;
 use filrouge_store::record::StartEvent;
 use filrouge_types::{
@@ -16,7 +16,7 @@ use filrouge_types::{
 pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
 
 use crate::caller::{Caller, Permission};
-use crate::core::{Core, unexpected};
+use crate::core::Core;
 use crate::engine::Turns;
 use crate::secrets::Masked;
 
@@ -95,14 +95,7 @@ impl Turns {
             before: SINCE_EVER,
             stream: None,
         };
-        match self
-            .write(scope, Write::Interrupt(interrupt))
-            .await?
-            .outcome
-        {
-            Outcome::Interrupted(put) => Ok(put.is_some()),
-            _ => Err(unexpected()),
-        }
+        self.interrupt_turn(scope, interrupt).await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use filrouge_store::hot::{Change, Edition, Field, Loaded};
 use filrouge_store::{Entropy, OsEntropy};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::Failure;
 use redis::{Cmd, Value};
 
 use crate::copy::Damaged;
@@ -27,10 +27,7 @@ fn named(name: &[u8]) -> Vec<u8> {
 /// A word for a commit: by it, it is known when it is sent again, and what it leaves is told from any other state.
 pub(crate) fn word() -> Result<u64, Failure> {
     let mut word = [0; 8];
-    OsEntropy.fill(&mut word).map_err(|e| {
-        let what = format!("the random source failed: {e}");
-        Failure::new(ErrorCode::Internal, what)
-    })?;
+    OsEntropy.fill(&mut word)?;
     Ok(u64::from_be_bytes(word))
 }
 

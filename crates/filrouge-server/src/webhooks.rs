@@ -109,7 +109,7 @@ impl Webhooks {
             let post = HttpPost::new(&webhook.url, webhook.timeout)?;
             all.push((webhook, post));
         }
-        let holder = state::new_holder(&OsEntropy).map_err(WebhookError::Entropy)?;
+        let holder = state::new_holder(&OsEntropy).map_err(|e| WebhookError::Entropy(e.detail))?;
         Ok(Self { all, holder })
     }
 

@@ -62,7 +62,7 @@ impl Presence {
 
     fn take(&self) -> Result<Own, String> {
         let mut bytes = [0; 8];
-        self.entropy.fill(&mut bytes)?;
+        self.entropy.fill(&mut bytes).map_err(|e| e.detail)?;
         let name = format!("{:016x}", u64::from_be_bytes(bytes));
         let lock = self.lock(&name).map_err(|e| e.to_string())?;
         Ok(Own {

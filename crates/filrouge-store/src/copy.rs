@@ -9,7 +9,7 @@ use crate::ledger::Position;
 use crate::read::Sight;
 use crate::record::Check;
 use crate::rows::{LogRow, SessionPk, View};
-use crate::verify::{Finding, Report, Suspects, Verdict};
+use crate::verify::{Finding, Report, Suspects, Verdict, newest_commit};
 
 mod intake;
 mod run;
@@ -92,7 +92,7 @@ pub fn copy<V: View + ?Sized>(
     run.commits(newest.as_ref().map_or(0, |row| row.commit_no))?;
     run.sessions()?;
     run.notes()?;
-    let done = run.end()?;
+    let done = run.done;
     let copy = verified(source, intake, watch)?;
     agree(&found, &done.left_out, &copy)?;
     let position = position(newest.as_ref());
@@ -141,16 +141,12 @@ pub fn vouched_for<V: View + ?Sized>(source: &Sight<'_, V>) -> Result<Option<Log
         failure.with_hint(hint)
     };
     source.suspects.check_store().map_err(with_hint)?;
-    let newest = source.view.newest_log().map_err(with_hint)?;
-    let Some(row) = &newest else {
+    let newest = newest_commit(source.view, source.keyring).map_err(with_hint)?;
+    let Some((row, follows)) = newest else {
         return Ok(None);
     };
-    let before = match row.commit_no {
-        0 | 1 => None,
-        n => source.view.log(n - 2, 1).map_err(with_hint)?.pop(),
-    };
-    let (code, what) = match row.follows(before.as_ref(), source.keyring) {
-        Some(true) => return Ok(newest),
+    let (code, what) = match follows {
+        Some(true) => return Ok(Some(row)),
         Some(false) => (ErrorCode::IntegrityError, "was changed"),
         None => (ErrorCode::KeyMissing, "was made with a key that is missing"),
     };

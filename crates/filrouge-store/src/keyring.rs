@@ -20,8 +20,8 @@ pub trait Entropy: Send + Sync {
     /// Fills `bytes`.
     ///
     /// # Errors
-    /// When the source has failed.
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
+    /// `internal` when the source has failed.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Failure>;
 }
 
 /// A new name for a store, a process or a run, which no other one has.
@@ -30,10 +30,7 @@ pub trait Entropy: Send + Sync {
 /// `internal` when the random source fails.
 pub fn random_id(entropy: &dyn Entropy) -> Result<String, Failure> {
     let mut bytes = [0; 16];
-    entropy.fill(&mut bytes).map_err(|e| {
-        let what = format!("the random source failed: {e}");
-        Failure::new(ErrorCode::Internal, what)
-    })?;
+    entropy.fill(&mut bytes)?;
     let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
     Ok(id.to_string())
 }
@@ -43,8 +40,11 @@ pub fn random_id(entropy: &dyn Entropy) -> Result<String, Failure> {
 pub struct OsEntropy;
 
 impl Entropy for OsEntropy {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
-        getrandom::fill(bytes).map_err(|e| e.to_string())
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), Failure> {
+        getrandom::fill(bytes).map_err(|e| {
+            let what = format!("the random source failed: {e}");
+            Failure::new(ErrorCode::Internal, what)
+        })
     }
 }
 

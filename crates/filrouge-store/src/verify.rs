@@ -18,6 +18,7 @@ mod suspects;
 
 pub use finding::Finding;
 pub(crate) use rebuilt::Rebuilt;
+pub(crate) use suspects::newest_commit;
 pub use suspects::{Suspects, find_suspects};
 
 /// Is told how much of how much is done; an error ends the work.

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use filrouge_store::Entropy;
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_types::Failure;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -106,9 +106,7 @@ fn random_text(entropy: &dyn Entropy, length: usize) -> Result<String, Failure> 
     let mut text = String::with_capacity(length);
     let mut bytes = [0; 64];
     while text.len() < length {
-        entropy
-            .fill(&mut bytes)
-            .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+        entropy.fill(&mut bytes)?;
         let fair = bytes.iter().filter(|b| **b < FAIR);
         let missing = length - text.len();
         text.extend(

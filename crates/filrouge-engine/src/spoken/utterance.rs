@@ -130,10 +130,7 @@ impl Streams {
         );
         self.own_items(scope, vec![shown])?;
         let mut random = [0; 4];
-        self.entropy.fill(&mut random).map_err(|e| {
-            let what = format!("the random source failed: {e}");
-            Failure::new(ErrorCode::Internal, what)
-        })?;
+        self.entropy.fill(&mut random)?;
         let name = u64::from(u32::from_be_bytes(random)) << 32 | u64::from(begun.mark);
         let mut utterance = Utterance {
             core: self.0.clone(),
@@ -278,7 +275,6 @@ impl Utterance {
     ) -> Result<Written<Appended>, Failure> {
         let scope = &caller.scope(Permission::Write)?;
         let (items, masked) = self.core.own_items(scope, items)?;
-
         let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
         let append = Append {
             session_id: self.session_id.clone(),
@@ -292,25 +288,7 @@ impl Utterance {
                 over: true,
             }),
         };
-        let write = Write::Append(Box::new(append));
-        let stored = self.core.write(scope, write).await?;
-        match stored.outcome {
-            Outcome::Appended {
-                first_seq,
-                last_seq,
-                replayed,
-                ..
-            } => {
-                let appended = Appended {
-                    first_seq,
-                    last_seq,
-                    not_recorded: 0,
-                };
-                let written = Written::new(appended, replayed, stored.durability);
-                Ok(self.core.counted(written, &masked))
-            }
-            _ => Err(unexpected()),
-        }
+        self.core.write_append(scope, append, &masked).await
     }
 
     /// Puts it as items of the caller's own and ends the turn with them. It can be done again after a failure.

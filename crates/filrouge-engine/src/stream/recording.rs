@@ -94,10 +94,7 @@ impl Streams {
             Scope::new(scope.tenant.clone(), Viewer::Operator).with_hold(scope.hold)
         };
         let mut stream = [0; 8];
-        self.entropy.fill(&mut stream).map_err(|e| {
-            let what = format!("the random source failed: {e}");
-            Failure::new(ErrorCode::Internal, what)
-        })?;
+        self.entropy.fill(&mut stream)?;
         let now = Instant::now();
         let mut recording = Recording {
             core: self.0.clone(),

@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
 use crate::calls::held;
-use crate::core::unexpected;
+use crate::core::{Core, unexpected};
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items};
 use crate::requests::AppendItems;
+use crate::secrets::Masked;
 use crate::validate::Author;
 use crate::written::Written;
 
@@ -85,25 +86,13 @@ impl Turns {
             expected_seq: request.expected_seq,
             progress: None,
         };
-        let stored = self.write(scope, Write::Append(Box::new(append))).await?;
-        match stored.outcome {
-            Outcome::Appended {
-                first_seq,
-                last_seq,
-                replayed,
-                ..
-            } => {
-                self.left_out(&left, replayed);
-                let appended = Appended {
-                    first_seq,
-                    last_seq,
-                    not_recorded: left.items(),
-                };
-                let written = Written::new(appended, replayed, stored.durability);
-                Ok(self.counted(written, &masked))
-            }
-            _ => Err(unexpected()),
-        }
+        let appended = self.write_append(scope, append, &masked).await?;
+        self.left_out(&left, appended.replayed);
+        let not_recorded = left.items();
+        Ok(appended.map(|appended| Appended {
+            not_recorded,
+            ..appended
+        }))
     }
 
     /// The answer to items of which none is recorded: refused as if one were, and an empty range behind the newest item.
@@ -150,5 +139,34 @@ impl Turns {
         // Of an ephemeral session everything is recorded.
         let durability = released.unwrap_or(self.ledger.backend().durability);
         Ok(Written::new(appended, closed, durability))
+    }
+}
+
+impl Core {
+    /// A write of items; what was `masked` in it counts unless it is a replay.
+    pub(crate) async fn write_append(
+        &self,
+        scope: &Scope,
+        append: Append,
+        masked: &Masked,
+    ) -> Result<Written<Appended>, Failure> {
+        let stored = self.write(scope, Write::Append(Box::new(append))).await?;
+        match stored.outcome {
+            Outcome::Appended {
+                first_seq,
+                last_seq,
+                replayed,
+                ..
+            } => {
+                let appended = Appended {
+                    first_seq,
+                    last_seq,
+                    not_recorded: 0,
+                };
+                let written = Written::new(appended, replayed, stored.durability);
+                Ok(self.counted(written, masked))
+            }
+            _ => Err(unexpected()),
+        }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use filrouge_store::command::{Interrupt, Outcome, SINCE_EVER, Scope, Viewer, Write};
+use filrouge_store::command::{Interrupt, SINCE_EVER, Scope, Viewer};
 use filrouge_store::rows::TurnRow;
 use filrouge_types::{Channel, Failure, SessionId, TenantId, Timestamp};
 
-use crate::core::unexpected;
 use crate::engine::Upkeep;
 
 /// Most turns looked at in one sweep.
@@ -104,15 +103,12 @@ impl Upkeep {
                 stream: Some(draft.stream),
             };
             let scope = Scope::new(tenant, Viewer::Operator);
-            let write = Write::Interrupt(interrupt);
             let turn_id = draft.turn_id;
-            match self.write(&scope, write).await.map(|s| s.outcome) {
-                Ok(Outcome::Interrupted(put)) => {
-                    let done = put.is_some();
+            match self.interrupt_turn(&scope, interrupt).await {
+                Ok(done) => {
                     tracing::info!(%session_id, %turn_id, stream = %draft.stream, gone, done, "a stream that nobody records was ended");
                     marked += u64::from(done);
                 }
-                Ok(_) => return Err(unexpected()),
                 Err(error) => {
                     tracing::error!(%session_id, %turn_id, %error, "a turn whose stream nobody records cannot be marked as interrupted");
                 }
@@ -137,14 +133,7 @@ impl Upkeep {
             before,
             stream: None,
         };
-        match self
-            .write(&scope, Write::Interrupt(interrupt))
-            .await?
-            .outcome
-        {
-            Outcome::Interrupted(put) => Ok(put.is_some()),
-            _ => Err(unexpected()),
-        }
+        self.interrupt_turn(&scope, interrupt).await
     }
 
     /// Whether the turn's newest human-in-the-loop item is a request.

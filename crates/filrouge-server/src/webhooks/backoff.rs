@@ -48,7 +48,7 @@ mod tests {
     struct Fixed(u8);
 
     impl Entropy for Fixed {
-        fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), filrouge_types::Failure> {
             bytes.fill(self.0);
             Ok(())
         }

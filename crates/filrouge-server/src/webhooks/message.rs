@@ -1,13 +1,12 @@
 //! The bytes of a message, and the name that stays the same however often it is sent.
 
-use std::fmt::Write as _;
-
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::WebhookSettings;
 use super::batch::Batch;
+use filrouge_store::hex::to_hex;
 use filrouge_store::read::SessionChange;
 
 /// A request to a receiver.
@@ -36,12 +35,7 @@ fn id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let mut text = String::from("msg_");
-    for byte in hash.finalize().iter().take(16) {
-        // Writing to a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("msg_{}", to_hex(&hash.finalize()[..16]))
 }
 
 impl Message {

@@ -1,8 +1,8 @@
 //! What is known of a webhook in its note "webhook/NAME".
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
+use filrouge_store::hex::to_hex;
 use filrouge_store::read::ChangeCursor;
 use filrouge_store::{Entropy, Ledger};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
@@ -125,13 +125,8 @@ pub(super) async fn put<T: Serialize + Sync>(
 }
 
 /// Names a process among all that serve the store.
-pub(super) fn new_holder(entropy: &dyn Entropy) -> Result<String, String> {
+pub(super) fn new_holder(entropy: &dyn Entropy) -> Result<String, Failure> {
     let mut random = [0; 8];
     entropy.fill(&mut random)?;
-    let mut holder = format!("{}-", std::process::id());
-    for byte in random {
-        // Writing to a String does not fail.
-        let _ = write!(holder, "{byte:02x}");
-    }
-    Ok(holder)
+    Ok(format!("{}-{}", std::process::id(), to_hex(&random)))
 }

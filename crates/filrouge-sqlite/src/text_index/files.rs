@@ -345,9 +345,7 @@ fn make(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
 /// From 0 to 2^63 - 1.
 fn random() -> Result<i64, Failure> {
     let mut random = [0; 8];
-    OsEntropy
-        .fill(&mut random)
-        .map_err(|e| Failure::new(ErrorCode::Internal, e))?;
+    OsEntropy.fill(&mut random)?;
     Ok(i64::from_be_bytes(random) & i64::MAX)
 }
 

@@ -30,7 +30,7 @@ use crate::read::{TurnOrder, TurnQuery};
 pub struct SameEntropy;
 
 impl Entropy for SameEntropy {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), filrouge_types::Failure> {
         bytes.fill(0);
         Ok(())
     }

@@ -46,7 +46,7 @@ pub fn run(fixture: Fixture, test: impl AsyncFn(&Fixture)) {
 pub struct CountingEntropy(AtomicU64);
 
 impl Entropy for CountingEntropy {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), filrouge_types::Failure> {
         for chunk in bytes.chunks_mut(8) {
             let n = self.0.fetch_add(1, Ordering::SeqCst).to_be_bytes();
             chunk.copy_from_slice(&n[..chunk.len()]);

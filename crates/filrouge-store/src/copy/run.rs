@@ -23,7 +23,7 @@ pub(super) struct Run<'r, 's, V: ?Sized> {
     rows: Vec<Piece>,
     bytes: usize,
     at: (Stage, u64, u64),
-    done: Done,
+    pub(super) done: Done,
 }
 
 impl<'r, 's, V: View + ?Sized> Run<'r, 's, V> {
@@ -168,10 +168,6 @@ impl<'r, 's, V: View + ?Sized> Run<'r, 's, V> {
             }
         }
         self.flush()
-    }
-
-    pub(super) fn end(self) -> Result<Done, Failure> {
-        Ok(self.done)
     }
 }
 

@@ -5,7 +5,7 @@ use filrouge_types::{ErrorCode, Failure};
 use super::Piece;
 use super::run::Run;
 use crate::read::in_session;
-use crate::rows::{HeadRow, SessionPk, SessionRow, Stored, View};
+use crate::rows::{EventRow, HeadRow, KeyRow, SessionPk, SessionRow, Stored, TurnRow, View};
 
 /// Rows that are read at once.
 const PAGE: usize = 1000;
@@ -100,19 +100,31 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
         Ok(())
     }
 
-    fn turns(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let mut from = 0;
+    /// Puts the rows of all pages; a page that cannot be read, or leads no further, is the last one.
+    fn pages<T, C: Copy + PartialOrd>(
+        &mut self,
+        mut at: C,
+        page: impl Fn(&V, C) -> Result<Vec<T>, Failure>,
+        behind: impl Fn(&T) -> C,
+        piece: impl Fn(T) -> Piece,
+    ) -> Result<(), Failure> {
         loop {
-            let rows = self.source.view.turns(pk, from, PLACE_MAX, false, PAGE);
+            let rows = page(self.source.view, at);
             let rows = self.readable(rows)?.unwrap_or_default();
-            let Some(last) = rows.last() else {
+            let Some(next) = rows.last().map(&behind).filter(|next| *next > at) else {
                 return Ok(());
             };
-            from = last.place() + 1;
+            at = next;
             for row in rows {
-                self.put(Piece::Turn(pk, row))?;
+                self.put(piece(row))?;
             }
         }
+    }
+
+    fn turns(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        let page = |view: &V, from| view.turns(pk, from, PLACE_MAX, false, PAGE);
+        let behind = |row: &TurnRow| row.place() + 1;
+        self.pages(0, page, behind, |row| Piece::Turn(pk, row))
     }
 
     fn records(&mut self, pk: SessionPk) -> Result<(), Failure> {
@@ -133,33 +145,15 @@ impl<V: View + ?Sized> Run<'_, '_, V> {
     }
 
     fn keys(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let mut after = None;
-        loop {
-            let rows = self.source.view.key_rows(pk, after, PAGE);
-            let rows = self.readable(rows)?.unwrap_or_default();
-            let Some(last) = rows.last() else {
-                return Ok(());
-            };
-            after = Some(last.key);
-            for row in rows {
-                self.put(Piece::Key(pk, row))?;
-            }
-        }
+        let page = |view: &V, after| view.key_rows(pk, after, PAGE);
+        let behind = |row: &KeyRow| Some(row.key);
+        self.pages(None, page, behind, |row| Piece::Key(pk, row))
     }
 
     fn events(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        let mut after = 0;
-        loop {
-            let rows = self.source.view.events(pk, after, PAGE);
-            let rows = self.readable(rows)?.unwrap_or_default();
-            let Some(last) = rows.last().filter(|last| last.number > after) else {
-                return Ok(());
-            };
-            after = last.number;
-            for row in rows {
-                self.put(Piece::Event(pk, row))?;
-            }
-        }
+        let page = |view: &V, after| view.events(pk, after, PAGE);
+        let behind = |row: &EventRow| row.number;
+        self.pages(0, page, behind, |row| Piece::Event(pk, row))
     }
 
     fn checkpoints(&mut self, pk: SessionPk) -> Result<(), Failure> {

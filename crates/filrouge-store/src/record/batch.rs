@@ -132,12 +132,7 @@ impl Batch {
     /// [`ErrorCode::Internal`] when the random source or the compressor fails.
     pub fn seal(entries: &[Entry], entropy: &dyn Entropy) -> Result<Self, Failure> {
         let mut salts = vec![0; entries.len() * SALT_BYTES];
-        entropy.fill(&mut salts).map_err(|e| {
-            Failure::new(
-                ErrorCode::Internal,
-                format!("the random source failed: {e}"),
-            )
-        })?;
+        entropy.fill(&mut salts)?;
         let keyed = entries.iter().any(|e| e.item.item_id.is_some());
         let mut records = Vec::new();
         let mut items = Vec::new();

@@ -214,22 +214,30 @@ pub fn find_suspects<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Su
     }
 }
 
+/// The newest commit, and whether it follows the one before; `None` when its key is missing.
+pub(crate) fn newest_commit<V: View + ?Sized>(
+    view: &V,
+    keyring: &Keyring,
+) -> Result<Option<(LogRow, Option<bool>)>, Failure> {
+    let Some(row) = view.newest_log()? else {
+        return Ok(None);
+    };
+    let before = match row.commit_no {
+        0 | 1 => None,
+        n => view.log(n - 2, 1)?.pop(),
+    };
+    let follows = row.follows(before.as_ref(), keyring);
+    Ok(Some((row, follows)))
+}
+
 fn look<V: View + ?Sized>(view: &V, keyring: &Keyring) -> Result<Suspects, Failure> {
-    let newest = view.newest_log()?;
-    if let Some(row) = &newest {
-        let before = match row.commit_no {
-            0 | 1 => None,
-            n => view.log(n - 2, 1)?.pop(),
-        };
-        if row.follows(before.as_ref(), keyring) == Some(false) {
-            return Ok(Suspects::everything(format!(
-                "commit {} was changed",
-                row.commit_no
-            )));
-        }
+    let newest = newest_commit(view, keyring)?;
+    if let Some((row, Some(false))) = &newest {
+        let what = format!("commit {} was changed", row.commit_no);
+        return Ok(Suspects::everything(what));
     }
     let census = Census::take(view, keyring, false)?;
-    let expected = newest.map_or_else(Digest::default, |row| row.digest);
+    let expected = newest.map_or_else(Digest::default, |(row, _)| row.digest);
     if census.digest == expected && census.broken.is_empty() {
         return Ok(Suspects::default());
     }

@@ -25,7 +25,7 @@ const SALT: [u8; 16] = [7; 16];
 struct Sevens;
 
 impl Entropy for Sevens {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), filrouge_types::Failure> {
         bytes.fill(7);
         Ok(())
     }

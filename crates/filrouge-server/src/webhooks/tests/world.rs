@@ -23,7 +23,7 @@ use filrouge_http::Metrics;
 struct NoChance;
 
 impl Entropy for NoChance {
-    fn fill(&self, bytes: &mut [u8]) -> Result<(), String> {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), filrouge_types::Failure> {
         bytes.fill(0xff);
         Ok(())
     }

@@ -194,10 +194,7 @@ impl EphemeralSessions {
     /// comes back is known for one.
     fn incarnation(&self, named: &Named<'_>) -> Result<u64, Failure> {
         let mut word = [0; 8];
-        self.entropy.fill(&mut word).map_err(|e| {
-            let what = format!("the random source failed: {e}");
-            Failure::new(ErrorCode::Internal, what)
-        })?;
+        self.entropy.fill(&mut word)?;
         let random = u64::from_be_bytes(word) % (1 << LIFE_RANDOM_BITS);
         let micros = u64::try_from(self.clock.now().as_micros()).unwrap_or(0);
         let drawn = (micros << LIFE_RANDOM_BITS) | random;
