@@ -15,7 +15,7 @@ mod unclaimed;
 mod words;
 
 pub use enter::{Entered, Webhook};
-pub(crate) use journal::Journaled;
+pub(crate) use journal::journal;
 pub(crate) use lease::held;
 pub use policy::CheckpointPolicy;
 pub use requests::{AcquireLease, RenewLease, ResumeSession, SaveCheckpoint};

@@ -6,7 +6,6 @@ use filrouge_store::command::{Command, Interrupt, Outcome, Scope, Write};
 use filrouge_store::{Durability, Entropy, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, Turn};
 
-use crate::calls::Journaled;
 use crate::claim::Claim;
 use crate::counters::Counters;
 use crate::following::Live;
@@ -77,7 +76,6 @@ impl Core {
     pub(crate) async fn put(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
         let trace = Trace::begin(scope, &write);
         let claim = Claim::of(scope, &write);
-        let journaled = Journaled::of(scope, &write);
         let scope = scope.clone();
         let written = self.ledger.write(Command { scope, write }).await;
         if let (Some(claim), Err(failure)) = (claim, &written)
@@ -95,9 +93,6 @@ impl Core {
         }
         if let Some(trace) = trace {
             trace.done(&stored.outcome);
-        }
-        if let Some(journaled) = journaled {
-            journaled.done(&stored.outcome);
         }
         Ok(stored)
     }

@@ -7,7 +7,7 @@ use filrouge_store::command::{Close, Ending, Outcome, Put, PutDraft, Scope, Star
 use filrouge_store::draft::StreamId;
 use filrouge_types::{RequestId, SessionId, TenantId, TurnId};
 
-use crate::calls::word;
+use crate::calls::{journal, word};
 
 /// A write under way, as its line will tell of it.
 pub(crate) struct Trace {
@@ -19,12 +19,14 @@ pub(crate) struct Trace {
     stream: Option<StreamId>,
     /// Of a draft: its chunk, and how many pieces have grown.
     draft: Option<(u64, usize)>,
+    /// Whether it is made under a lease: its items are of a live call.
+    of_call: bool,
     began: Instant,
 }
 
 /// What an outcome tells.
-struct Told {
-    put: Option<Put>,
+struct Told<'a> {
+    put: Option<&'a Put>,
     status: Option<&'static str>,
     replayed: bool,
 }
@@ -40,6 +42,7 @@ impl Trace {
             request: None,
             stream: None,
             draft: None,
+            of_call: scope.hold.is_some(),
             began: Instant::now(),
         };
         match write {
@@ -82,9 +85,12 @@ impl Trace {
         if let Some(told) = told(outcome) {
             self.log(&told, duration_ms);
         }
+        if self.of_call {
+            journal(&self.tenant, &self.session, outcome);
+        }
     }
 
-    fn log(&self, told: &Told, duration_ms: f64) {
+    fn log(&self, told: &Told<'_>, duration_ms: f64) {
         let items = told.put.map_or(0, |put| put.last_seq + 1 - put.first_seq);
         tracing::info!(
             op = %self.op,
@@ -164,23 +170,23 @@ const fn grown(draft: &PutDraft) -> (u64, usize) {
 }
 
 /// `None` for an outcome of nothing.
-fn told(outcome: &Outcome) -> Option<Told> {
+fn told(outcome: &Outcome) -> Option<Told<'_>> {
     let told = |put, status, replayed| Told {
         put,
         status,
         replayed,
     };
     Some(match outcome {
-        Outcome::Turn(turn, put) => told(*put, Some(turn.status.as_str()), turn.replayed),
-        Outcome::Appended { replayed, put, .. } => told(*put, None, *replayed),
+        Outcome::Turn(turn, put) => told(put.as_ref(), Some(turn.status.as_str()), turn.replayed),
+        Outcome::Appended { replayed, put, .. } => told(put.as_ref(), None, *replayed),
         Outcome::Session { session, put, .. } => {
-            told(*put, Some(session.status.as_str()), put.is_none())
+            told(put.as_ref(), Some(session.status.as_str()), put.is_none())
         }
-        Outcome::Interrupted(Some(put)) => told(Some(*put), Some("interrupted"), false),
+        Outcome::Interrupted(Some(put)) => told(Some(put), Some("interrupted"), false),
         Outcome::Redacted(redacted) => {
             let turn = redacted.turn.as_ref();
             told(
-                redacted.put,
+                redacted.put.as_ref(),
                 turn.map(|t| t.status.as_str()),
                 redacted.replayed,
             )

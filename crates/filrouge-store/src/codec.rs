@@ -2,6 +2,9 @@
 
 use filrouge_types::Timestamp;
 
+/// The format byte of what is written now.
+pub(crate) const FORMAT: u8 = 1;
+
 /// Stored bytes that do not follow the notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
@@ -64,7 +67,7 @@ impl<'a> Reader<'a> {
     /// The format of a row, which must be the one that is known.
     pub(crate) fn format(&mut self) -> Result<(), Malformed> {
         match self.byte()? {
-            crate::record::FORMAT => Ok(()),
+            FORMAT => Ok(()),
             _ => Err(Malformed),
         }
     }

@@ -18,7 +18,7 @@ mod outcome;
 mod session;
 
 pub use lease::{Acquire, Hold, LeaseAsk, PutCheckpoint, TakeLease};
-pub use outcome::{Outcome, Put, Roles};
+pub use outcome::{Outcome, Put};
 pub use session::{
     CloseSession, Erase, Erased, Link, NewEvent, Patch, PutNote, SessionPatch, SessionToken,
 };

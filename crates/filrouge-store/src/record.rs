@@ -4,7 +4,7 @@
 use filrouge_types::{Timestamp, TurnId};
 
 use crate::chain::{self, Link, LinkScope};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{FORMAT, Malformed, Reader, Write};
 use crate::keyring::{Domain, KeyId, Keyring, MAC_BYTES};
 
 mod adopt;
@@ -27,8 +27,6 @@ pub use erase::erased;
 pub use event::{CloseEvent, Event, StartEvent, salted};
 pub use seqs::Seqs;
 
-/// The format byte of records written now.
-pub const FORMAT: u8 = 1;
 /// A record as it stands in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordRow {

@@ -165,7 +165,7 @@ impl Erased {
     /// The stored bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![crate::record::FORMAT];
+        let mut out = vec![crate::codec::FORMAT];
         out.time(self.at);
         out.extend_from_slice(&self.owner);
         out.number(self.items);

@@ -33,13 +33,13 @@ impl Kind {
 }
 
 /// What a write has put.
-pub(super) const fn put_of(outcome: &Outcome) -> Option<Put> {
+pub(super) const fn put_of(outcome: &Outcome) -> Option<&Put> {
     match outcome {
         Outcome::Session { put, .. }
         | Outcome::Turn(_, put)
         | Outcome::Appended { put, .. }
-        | Outcome::Interrupted(put) => *put,
-        Outcome::Redacted(redacted) => redacted.put,
+        | Outcome::Interrupted(put) => put.as_ref(),
+        Outcome::Redacted(redacted) => redacted.put.as_ref(),
         Outcome::Erased(_)
         | Outcome::Event { .. }
         | Outcome::Drafted
@@ -50,7 +50,7 @@ pub(super) const fn put_of(outcome: &Outcome) -> Option<Put> {
 }
 
 /// The history that a write has left.
-pub(super) const fn after(put: Put) -> AsOf {
+pub(super) const fn after(put: &Put) -> AsOf {
     AsOf {
         seq: put.last_seq,
         link: put.link,

@@ -16,7 +16,7 @@ use super::Core;
 use super::folder::Entry;
 use super::known::Key;
 use super::state::Attempt;
-use crate::calls::{Journaled, word, word_of};
+use crate::calls::{word, word_of};
 use crate::trace::Trace;
 
 /// Sessions that are drained at once.
@@ -341,14 +341,10 @@ impl Core {
             return self.tell_lease(lease, command).await;
         }
         let trace = Trace::begin(&command.scope, &command.write);
-        let journaled = Journaled::of(&command.scope, &command.write);
         let stored = self.inner.write(command.clone()).await?;
         let outcome = &stored.outcome;
         if let Some(trace) = trace {
             trace.done(outcome);
-        }
-        if let Some(journaled) = journaled {
-            journaled.done(outcome);
         }
         if let Outcome::Checkpoint {
             checkpoint,

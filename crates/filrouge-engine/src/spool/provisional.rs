@@ -1,9 +1,7 @@
 //! What a write that waits is answered: as much as is known without the ledger. What only that gives is absent.
 
 use filrouge_store::Link;
-use filrouge_store::command::{
-    Append, Close, Command, Ending, Hold, Outcome, Put, Roles, Start, Write,
-};
+use filrouge_store::command::{Append, Close, Command, Ending, Hold, Outcome, Put, Start, Write};
 use filrouge_store::read::{merged, text_of};
 use filrouge_store::record::{Batch, Entry, Event};
 use filrouge_store::{Entropy, Keyring, random_id};
@@ -74,7 +72,7 @@ const NOWHERE: Put = Put {
     last_seq: UNPLACED,
     before: [0; size_of::<Link>()],
     link: [0; size_of::<Link>()],
-    roles: Roles::UNTOLD,
+    roles: Vec::new(),
 };
 
 /// The answer to a write that waits; `None` for one that cannot be answered without the ledger.

@@ -300,7 +300,7 @@ impl Known {
                 });
             }
             Outcome::Turn(turn, put) => {
-                self.last_seq = placed(put.map(|p| p.last_seq)).unwrap_or(self.last_seq);
+                self.last_seq = placed(put.as_ref().map(|p| p.last_seq)).unwrap_or(self.last_seq);
                 let closed_by = match &command.write {
                     Write::Close(close) => Some(close.fingerprint),
                     _ => None,
@@ -326,7 +326,7 @@ impl Known {
     pub(super) fn drained(&mut self, command: &Command, outcome: &Outcome) {
         match outcome {
             Outcome::Turn(turn, put) => {
-                self.last_seq = placed(put.map(|p| p.last_seq)).unwrap_or(self.last_seq);
+                self.last_seq = placed(put.as_ref().map(|p| p.last_seq)).unwrap_or(self.last_seq);
                 // Unless it has ended here meanwhile.
                 let ended = self
                     .turn(turn.turn_id)

@@ -7,7 +7,7 @@ use crate::chain::Link;
 use crate::read::Loaded;
 
 /// The items that a write has put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     /// The first one's seq.
     pub first_seq: u64,
@@ -17,54 +17,8 @@ pub struct Put {
     pub before: Link,
     /// The link of the last one.
     pub link: Link,
-    /// Who speaks in the first ones, of a write to a turn.
-    pub roles: Roles,
-}
-
-/// The roles of the first [`Roles::MOST`] items that a write has put; of those behind them nothing is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Roles(
-    /// Two bits each, the first one's lowest, and a 1 behind the last.
-    u64,
-);
-
-impl Roles {
-    /// Of no item.
-    pub const UNTOLD: Self = Self(1);
-
-    /// Of how many items it is told.
-    pub const MOST: usize = 31;
-
-    fn of(roles: impl Iterator<Item = Role>) -> Self {
-        let mut told = 0;
-        let mut bits = 0;
-        for role in roles.take(Self::MOST) {
-            let code: u64 = match role {
-                Role::User => 0,
-                Role::Assistant => 1,
-                Role::Tool => 2,
-                Role::System => 3,
-            };
-            told |= code << bits;
-            bits += 2;
-        }
-        Self(told | 1 << bits)
-    }
-
-    /// The role of the item at this place, from 0; `None` when it is not told.
-    #[must_use]
-    pub fn at(&self, place: usize) -> Option<Role> {
-        let behind = usize::try_from(self.0.ilog2() / 2).unwrap_or_default();
-        if place >= behind {
-            return None;
-        }
-        Some(match (self.0 >> (2 * place)) & 3 {
-            0 => Role::User,
-            1 => Role::Assistant,
-            2 => Role::Tool,
-            _ => Role::System,
-        })
-    }
+    /// Who speaks in each of them, of a write to a turn; of other writes it is not told.
+    pub roles: Vec<Role>,
 }
 
 impl Put {
@@ -78,13 +32,13 @@ impl Put {
             last_seq: first_seq + count - 1,
             before: session.before,
             link: session.head.link,
-            roles: Roles::UNTOLD,
+            roles: Vec::new(),
         })
     }
 
     /// Tells who speaks in the items that were put.
     pub(crate) fn spoken_by(mut self, roles: impl Iterator<Item = Role>) -> Self {
-        self.roles = Roles::of(roles);
+        self.roles = roles.collect();
         self
     }
 }
@@ -151,20 +105,4 @@ pub enum Outcome {
     },
     /// Whether the note was put: `false` when it is not at the version that was expected.
     Note(bool),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn roles_are_told_as_they_are() {
-        let all = [Role::System, Role::User, Role::Tool, Role::Assistant];
-        let told = Roles::of(all.into_iter().cycle().take(100));
-        for place in 0..100 {
-            let expected = (place < Roles::MOST).then(|| all[place % 4]);
-            assert_eq!(told.at(place), expected, "{place}");
-        }
-        assert_eq!(Roles::UNTOLD.at(0), None);
-    }
 }

@@ -55,7 +55,7 @@ impl CheckpointRow {
             ..
         } = &self.checkpoint;
         let mut out = Vec::with_capacity(state.as_str().len() + 64);
-        out.byte(crate::record::FORMAT);
+        out.byte(crate::codec::FORMAT);
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.optional(label.as_deref());
         out.time(*created_at);

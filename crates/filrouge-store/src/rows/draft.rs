@@ -75,7 +75,7 @@ impl DraftRow {
     }
 
     fn body(&self) -> Vec<u8> {
-        let mut out = vec![crate::record::FORMAT];
+        let mut out = vec![crate::codec::FORMAT];
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.extend_from_slice(self.turn_id.as_bytes());
         out.extend_from_slice(&self.stream.0);
@@ -176,7 +176,7 @@ impl DraftChunk {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.deltas.len() + 24);
-        out.byte(crate::record::FORMAT);
+        out.byte(crate::codec::FORMAT);
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.extend_from_slice(&self.mac);
         out.extend_from_slice(&self.deltas);

@@ -51,7 +51,7 @@ impl EventRow {
     }
 
     fn body(&self) -> Vec<u8> {
-        let mut out = vec![crate::record::FORMAT];
+        let mut out = vec![crate::codec::FORMAT];
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.text(self.event.key.as_str());
         out.text(&self.event.kind);

@@ -148,7 +148,7 @@ impl HeadRow {
         let format = if self.adopted {
             ADOPTED
         } else {
-            crate::record::FORMAT
+            crate::codec::FORMAT
         };
         out.byte(if live { format + LIVE } else { format });
         out.extend_from_slice(&self.key_id.to_be_bytes());
@@ -209,11 +209,11 @@ impl HeadRow {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         Reader::whole(bytes, |r| {
             let (format, live) = match r.byte()? {
-                format @ (crate::record::FORMAT | ADOPTED) => (format, false),
+                format @ (crate::codec::FORMAT | ADOPTED) => (format, false),
                 format => (format.wrapping_sub(LIVE), true),
             };
             let adopted = match format {
-                crate::record::FORMAT => false,
+                crate::codec::FORMAT => false,
                 ADOPTED => true,
                 _ => return Err(Malformed),
             };

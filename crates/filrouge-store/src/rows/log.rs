@@ -165,7 +165,7 @@ impl LogRow {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + self.entries.len());
-        out.byte(crate::record::FORMAT);
+        out.byte(crate::codec::FORMAT);
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.time(self.at);
         out.extend_from_slice(&self.digest.0.to_be_bytes());

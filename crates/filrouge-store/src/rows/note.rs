@@ -49,7 +49,7 @@ impl NoteRow {
     }
 
     fn body(&self) -> Vec<u8> {
-        let mut out = vec![crate::record::FORMAT];
+        let mut out = vec![crate::codec::FORMAT];
         out.extend_from_slice(&self.key_id.to_be_bytes());
         out.number(self.version);
         out.bytes(&self.value);

@@ -5,10 +5,10 @@ use filrouge_types::{
 };
 
 use super::{PK, Piece};
-use crate::codec::{Malformed, Reader, Write};
+use crate::codec::{FORMAT, Malformed, Reader, Write};
 use crate::command::{Erased, SessionToken};
 use crate::memory::rows::Rows;
-use crate::record::{FORMAT, RecordRow};
+use crate::record::RecordRow;
 use crate::rows::{CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, SessionRow, TurnRow};
 
 /// A row's bytes; `None` when it is not there.

@@ -55,10 +55,12 @@ fn command(store: &Store<Plain>, (kind, request, more): Step) -> Command {
     cmd(&who, write)
 }
 
-const fn put(outcome: &Outcome) -> Option<Put> {
+const fn put(outcome: &Outcome) -> Option<&Put> {
     match outcome {
-        Outcome::Turn(_, put) | Outcome::Appended { put, .. } | Outcome::Interrupted(put) => *put,
-        Outcome::Redacted(redacted) => redacted.put,
+        Outcome::Turn(_, put) | Outcome::Appended { put, .. } | Outcome::Interrupted(put) => {
+            put.as_ref()
+        }
+        Outcome::Redacted(redacted) => redacted.put.as_ref(),
         _ => None,
     }
 }
