@@ -1,6 +1,6 @@
 //! What lies in the key of a copy of recent turns.
 
-use filrouge_store::hex::{from_hex, to_hex};
+use filrouge_store::chain::Link;
 use filrouge_store::hot::{AsOf, Fill, HotBounds, HotTurn, Recent, Step};
 use redis::{Cmd, Value};
 
@@ -23,7 +23,7 @@ fn member(turn: &HotTurn) -> Vec<u8> {
 pub(crate) fn write_step(to: &mut Cmd, step: &Step, bounds: &HotBounds) {
     to.arg(bounds.turns).arg(bounds.bytes);
     for as_of in [&step.before, &step.after] {
-        to.arg(digits(as_of.seq)).arg(to_hex(&as_of.link));
+        to.arg(digits(as_of.seq)).arg(hex::encode(as_of.link));
     }
     match &step.puts {
         Some(turn) => to.arg(digits(turn.ordinal)).arg(member(turn)),
@@ -52,7 +52,7 @@ pub(crate) fn write_fill(to: &mut Cmd, fill: &Fill, bounds: &HotBounds) {
         (None, Some(first)) => format!("{:020}0", first.ordinal),
         (None, None) => format!("{:020}0", u64::MAX),
     };
-    let (seq, link) = (digits(fill.as_of.seq), to_hex(&fill.as_of.link));
+    let (seq, link) = (digits(fill.as_of.seq), hex::encode(fill.as_of.link));
     to.arg(&seq);
     to.arg(format!("z1 {seq} {link} {low} {} {bytes}", kept.len()));
     for turn in kept {
@@ -101,10 +101,16 @@ fn about_copy(member: &[u8]) -> Result<Option<(AsOf, u64, bool)>, Damaged> {
     if link == "-" {
         return Ok(None);
     }
-    let link = from_hex(link).ok_or(Damaged)?;
+    let link = read_link(link).ok_or(Damaged)?;
     let count = count.parse().map_err(|_| Damaged)?;
     let whole = low.bytes().all(|digit| digit == b'0');
     Ok(Some((AsOf { seq, link }, count, whole)))
+}
+
+fn read_link(text: &str) -> Option<Link> {
+    let mut link = Link::default();
+    hex::decode_to_slice(text, &mut link).ok()?;
+    Some(link)
 }
 
 fn read_turn(mut member: Vec<u8>) -> Result<HotTurn, Damaged> {

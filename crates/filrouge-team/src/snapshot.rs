@@ -20,10 +20,11 @@ use filrouge_types::Timestamp;
 
 pub use file::SnapshotFile;
 #[cfg(feature = "age")]
-pub use sealed::{AgeError, AgeSeal};
-pub use transfer::{ExportError, Importable, Imported, Offer, Why, export, import, importable};
+pub use sealed::AgeSeal;
+pub use transfer::{ExportError, Importable, Offer, Why, export, importable};
 
-use crate::context::Context;
+pub use crate::ledger::{Imported, import};
+
 use crate::message::Message;
 
 /// The version that is written. Any `1.x` is read.
@@ -67,15 +68,6 @@ impl SessionSnapshot {
             updated_at: newest.unwrap_or(created_at),
             messages,
             team_task,
-        }
-    }
-
-    /// What is carried over of it.
-    #[must_use]
-    pub fn context(&self) -> Context {
-        Context {
-            messages: self.messages.iter().map(|m| (**m).clone()).collect(),
-            team_task: self.team_task.clone(),
         }
     }
 }
