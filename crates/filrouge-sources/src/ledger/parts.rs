@@ -21,7 +21,7 @@ use super::notes::Notes;
 use crate::{MessageError, PartKind, Tool, ToolStatus};
 
 /// Stands for what was erased.
-pub(super) const REDACTED: &str = "[redacted]";
+const REDACTED: &str = "[redacted]";
 
 /// What one part of an item is.
 pub(super) enum Piece {

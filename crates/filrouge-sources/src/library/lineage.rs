@@ -131,7 +131,7 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
     });
     let known = known.collect();
     let mut notices = notices::of_catalog(&catalog);
-    notices.extend(told(calls.unread.max(forks.unread), lost));
+    notices.extend(told(calls.unread.len().max(forks.unread), lost));
     notices.extend(orphaned(library, entry, ancestry.entries.is_empty()));
     library.go_on()?;
     Ok(Lineage {

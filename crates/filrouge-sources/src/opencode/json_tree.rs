@@ -16,7 +16,7 @@ use crate::object::{Object, Writer, check_value, skip};
 use crate::{SkipReason, Skipped};
 
 /// Differences of this size and more are noted, not copied.
-const DIFF_BYTES_MAX: u64 = 1 << 20;
+const DIFF_BYTES_MAX: i64 = 1 << 20;
 
 /// The folder `storage`.
 pub(super) struct JsonTree {
@@ -36,20 +36,6 @@ impl JsonTree {
         let path = || self.files.root.join(folder).join(format!("{name}.json"));
         let value = check_value(&text).map_err(|why| skip(&path(), why))?;
         Ok(Some(value.to_owned()))
-    }
-
-    /// The size of an optional file.
-    fn size(&self, folder: &str, name: &str) -> u64 {
-        let stat = self.dir(folder).ok().flatten().and_then(|d| d.stat(name));
-        stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
-    }
-
-    fn add(&self, folder: &str, id: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
-        match self.value(folder, id) {
-            Ok(Some(value)) => metadata.raw(folder, &value),
-            Ok(None) => {}
-            Err(why) => skipped.push(why),
-        }
     }
 
     fn ids(&self, dir: &Path) -> Vec<String> {
@@ -101,13 +87,16 @@ impl Layout for JsonTree {
     }
 
     fn beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
-        self.add("todo", session, metadata, skipped);
-        match self.size("session_diff", session) {
-            bytes if bytes >= DIFF_BYTES_MAX => {
-                metadata.raw("session_diff_bytes", &bytes.to_string());
+        let todo = self.value("todo", session).map(|todo| {
+            if let Some(todo) = todo {
+                metadata.raw("todo", &todo);
             }
-            _ => self.add("session_diff", session, metadata, skipped),
-        }
+        });
+        let diff = self.dir("session_diff").and_then(|folder| match folder {
+            Some(folder) => add_diff(&folder, session, metadata),
+            None => Ok(()),
+        });
+        skipped.extend(todo.err().into_iter().chain(diff.err()));
     }
 
     fn strays(&self, skipped: &mut Vec<Skipped>) {
@@ -123,4 +112,18 @@ impl Layout for JsonTree {
         let (dir, reason) = (Path::new("part"), SkipReason::OrphanParts);
         orphans(&self.files, dir, &messages, reason, skipped);
     }
+}
+
+/// Adds the differences of a session, where the folder of them has a file of it.
+pub(super) fn add_diff(folder: &Folder, session: &str, out: &mut Writer) -> Result<(), Skipped> {
+    match folder.stat(session).map(|stat| stat.st_size) {
+        None => {}
+        Some(bytes) if bytes >= DIFF_BYTES_MAX => out.raw("session_diff_bytes", &bytes.to_string()),
+        Some(_) => {
+            let text = folder.text(session)?;
+            let value = check_value(&text).map_err(|why| skip(&folder.file(session), why))?;
+            out.raw("session_diff", value);
+        }
+    }
+    Ok(())
 }

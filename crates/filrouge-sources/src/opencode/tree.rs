@@ -37,7 +37,7 @@ impl<L: Layout> Generation for FileTree<L> {
     ) -> Result<Vec<MessageText>, ReadError> {
         let place = (&*session.folder, &*session.id);
         let opened = Reader::open(&self.layout, place, skipped);
-        Ok(opened.map_or_else(Vec::new, |(reader, ids)| reader.read(ids, skipped)))
+        Ok(opened.map_or_else(Vec::new, |(reader, ids)| reader.read(&ids, skipped)))
     }
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {

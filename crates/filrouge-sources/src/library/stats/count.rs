@@ -20,19 +20,14 @@ pub(super) struct Counted<'a> {
 /// What some sessions amount to.
 #[derive(Clone, Default)]
 pub(super) struct Count {
-    sessions: u64,
-    /// Messages that cannot be copies.
-    fresh: Part,
-    /// Messages that may be copies.
-    old: Part,
-    /// Those of them that are none.
+    all: Part,
+    /// Without messages that are copies.
     originals: Part,
-    changes: Changes,
-    changes_without_copied: Changes,
 }
 
 #[derive(Clone, Default)]
 struct Part {
+    /// `active` stays 0.
     sums: Sums,
     spans: Spans,
 }
@@ -42,7 +37,7 @@ impl<'a> Counted<'a> {
     pub(super) fn of(library: &Library, seen: Seen<'a>, copies: Copies) -> Self {
         let originals = match &copies {
             Copies::AllBut(places) => seen.facts.some_of(places, || {
-                let source = library.source(seen.entry)?;
+                let source = library.source(seen.entry).ok()?;
                 cache::read(source, seen.entry).ok()
             }),
             _ => None,
@@ -96,66 +91,57 @@ pub(super) fn changes(header: &Header, facts: &Facts) -> (Changes, ChangesFrom) 
 impl Count {
     pub(super) fn add(&mut self, one: &Counted<'_>) {
         let facts = &one.seen.facts;
-        self.sessions += 1;
-        self.fresh.add(&facts.fresh);
-        if !facts.olds.is_empty() {
-            self.old.add(&facts.old);
+        for part in [&mut self.all, &mut self.originals] {
+            part.add(&facts.fresh.sums, &facts.fresh.spans);
         }
-        if let Some(originals) = one.originals() {
-            self.originals.add(originals);
+        self.all.add(&facts.old.sums, &facts.old.spans);
+        if let Some(tally) = one.originals() {
+            self.originals.add(&tally.sums, &tally.spans);
         }
-        let all = changes(&one.seen.entry.header, facts).0;
-        add_changes(&mut self.changes, &all);
-        add_changes(
-            &mut self.changes_without_copied,
-            &one.changes_without_copied(),
-        );
+        self.all
+            .add_sessions(1, &changes(&one.seen.entry.header, facts).0);
+        self.originals
+            .add_sessions(1, &one.changes_without_copied());
     }
 
     /// Adds all of `more`.
     pub(super) fn merge(&mut self, more: &Self) {
-        self.sessions += more.sessions;
-        self.fresh.merge(&more.fresh);
-        self.old.merge(&more.old);
+        self.all.merge(&more.all);
         self.originals.merge(&more.originals);
-        add_changes(&mut self.changes, &more.changes);
-        add_changes(
-            &mut self.changes_without_copied,
-            &more.changes_without_copied,
-        );
     }
 
     /// Everything.
     pub(super) fn all(&self) -> Sums {
-        self.sum(&self.old, self.changes)
+        self.all.sums()
     }
 
     /// Everything but copies.
     pub(super) fn without_copied(&self) -> Sums {
-        self.sum(&self.originals, self.changes_without_copied)
-    }
-
-    fn sum(&self, more: &Part, changes: Changes) -> Sums {
-        let mut part = self.fresh.clone();
-        part.merge(more);
-        Sums {
-            sessions: self.sessions,
-            changes,
-            active: part.spans.length(),
-            ..part.sums
-        }
+        self.originals.sums()
     }
 }
 
 impl Part {
-    fn add(&mut self, tally: &Tally) {
-        self.sums.add_messages(&tally.sums);
-        self.spans.extend(&tally.spans);
+    fn add(&mut self, sums: &Sums, spans: &Spans) {
+        self.sums.add_messages(sums);
+        self.spans.extend(spans);
+    }
+
+    fn add_sessions(&mut self, sessions: u64, changes: &Changes) {
+        self.sums.sessions += sessions;
+        add_changes(&mut self.sums.changes, changes);
     }
 
     fn merge(&mut self, more: &Self) {
-        self.sums.add_messages(&more.sums);
-        self.spans.extend(&more.spans);
+        self.add(&more.sums, &more.spans);
+        self.add_sessions(more.sums.sessions, &more.sums.changes);
+    }
+
+    fn sums(&self) -> Sums {
+        Sums {
+            active: self.spans.clone().length(),
+            ..self.sums.clone()
+        }
     }
 }
 
