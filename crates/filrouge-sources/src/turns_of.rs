@@ -20,12 +20,12 @@ mod items;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use filrouge_types::{Channel, ProjectId, RawJson, RequestId, SessionId, Timestamp};
+use filrouge_types::{Channel, ProjectId, RawJson, RequestId, SessionId, Timestamp, TurnStatus};
 
 use crate::object::Writer;
 use crate::{
-    Conversation, ForeignSession, ForeignTurn, Header, LoadedSession, Message, Outcome, Part,
-    PartKind, Role, SkipReason, Skipped,
+    Conversation, ForeignSession, ForeignTurn, Header, LoadedSession, Message, Part, PartKind,
+    Role, SkipReason, Skipped,
 };
 use items::Items;
 pub(crate) use items::{Made, latency};
@@ -227,17 +227,18 @@ fn turn(
         .rposition(|message| message.role == Role::Assistant);
     let more = last.is_some_and(|at| records.has_more(done[at], goes_on));
     let outcome = match last.map(|at| &done[at].error) {
-        Some(Some(error)) if !goes_on => Outcome::of_error(error.clone()),
+        Some(Some(error)) if !goes_on && error.is_stop() => TurnStatus::Cancelled,
+        Some(Some(_)) if !goes_on => TurnStatus::Failed,
         // In an older turn nobody goes on after the tools: the user asked something else.
-        Some(None) if !more || !(goes_on || newest) => Outcome::Finalized,
-        _ => Outcome::Unanswered,
+        Some(None) if !more || !(goes_on || newest) => TurnStatus::Finalized,
+        _ => TurnStatus::Interrupted,
     };
     let question: Vec<_> = asked.iter().flat_map(|m| items.of_message(m)).collect();
     let mut answers: Vec<Made> = Vec::new();
     for (index, message) in done.iter().enumerate() {
         let mut made = items.of_message(message);
         if Some(index) == last {
-            mark_answer(&mut made, more, &outcome);
+            mark_answer(&mut made, more, outcome);
         }
         answers.append(&mut made);
     }
@@ -274,10 +275,10 @@ fn calls_last(message: &Message) -> bool {
 
 /// Puts the last text of the last answer on the channel that the end of the turn gives it. A text before tools is
 /// none: the agent was to go on.
-fn mark_answer(made: &mut [Made], more: bool, outcome: &Outcome) {
+fn mark_answer(made: &mut [Made], more: bool, outcome: TurnStatus) {
     let channel = match outcome {
-        Outcome::Finalized if !more => Channel::Final,
-        Outcome::Failed { .. } | Outcome::Cancelled => Channel::Partial,
+        TurnStatus::Finalized if !more => Channel::Final,
+        TurnStatus::Failed | TurnStatus::Cancelled => Channel::Partial,
         _ => return,
     };
     if let Some(last) = made.iter_mut().rev().find(|made| made.can_answer) {

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use super::parts::{blocks_of, is_no_person};
-use super::record::matters;
 use super::told::is_put_in;
 use crate::jsonl::{LogFile, ends, title_of};
 use crate::object::Object;
@@ -127,9 +126,7 @@ pub(super) fn read(file: &LogFile, own: &str) -> Result<Head, Skipped> {
     }
     let mut found = Head::default();
     let take = |found: &mut Head, line: &[u8]| {
-        if let Ok(text) = std::str::from_utf8(line)
-            && (matters(line) || is_title(line))
-        {
+        if let Ok(text) = std::str::from_utf8(line) {
             found.take(own, text.trim());
         }
     };
@@ -139,17 +136,6 @@ pub(super) fn read(file: &LogFile, own: &str) -> Result<Head, Skipped> {
         return Err(Skipped::new(&file.path, SkipReason::Malformed, detail));
     }
     Ok(found)
-}
-
-fn is_title(line: &[u8]) -> bool {
-    let kinds: [&[u8]; 4] = [
-        b"custom-title\"",
-        b"ai-title\"",
-        b"summary\"",
-        b"last-prompt\"",
-    ];
-    let kind = line.strip_prefix(b"{\"type\":\"");
-    kind.is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind)))
 }
 
 /// What is written beside an agent's file; nothing when there is none yet.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
-use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
+use crate::{Fingerprint, Header, SkipReason, Skipped, Source, SourceError, TokenRule};
 use group::Group;
 use head::Head;
 use tree::{Owner, Root};
@@ -196,7 +196,7 @@ fn session(one: Found, group: Arc<Group>) -> Session<Context> {
         changes: None,
         fingerprint: None,
     };
-    let mark = group.mark();
+    let mark = Fingerprint::of(&*group).0;
     Session {
         header: Arc::new(header),
         file: one.file,

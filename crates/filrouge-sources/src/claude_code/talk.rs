@@ -23,7 +23,7 @@ use super::group::Group;
 use super::parts::{
     api_error, blocks_of, is_no_person, largest, no_message, prune, trigger_of, user_part,
 };
-use super::record::{is_aside, matters};
+use super::record::is_aside;
 use super::results::{agent_of, changes_of, text_of};
 use crate::jsonl::{Reader, Talk, call};
 use crate::object::{Object, Refusal};
@@ -316,9 +316,6 @@ impl Lines {
 
 impl Reader for Lines {
     fn line(&mut self, talk: &mut Talk, number: u64, line: &str) -> Result<(), Refusal> {
-        if !matters(line.as_bytes()) {
-            return Ok(());
-        }
         let one = Object::parse(line)?;
         let Some(kind) = one.text("type") else {
             let detail = "type is absent or no text";
@@ -330,7 +327,7 @@ impl Reader for Lines {
                 self.cost(talk, &one);
                 return Ok(());
             }
-            kind if is_aside(kind.as_bytes()) => return Ok(()),
+            kind if is_aside(kind) => return Ok(()),
             kind => {
                 talk.unknown(kind);
                 return Ok(());

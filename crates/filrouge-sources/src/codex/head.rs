@@ -1,7 +1,6 @@
 //! What both ends of a rollout tell of its session.
 
 use super::items::is_put_in;
-use super::record::matters;
 use crate::jsonl::{LogFile, ends, title_of};
 use crate::object::Object;
 use crate::raw::Raw;
@@ -132,9 +131,7 @@ pub(super) fn read(file: &LogFile) -> Result<Head, Skipped> {
     }
     let mut found = Head::default();
     let take = |found: &mut Head, line: &[u8]| {
-        if let Ok(text) = std::str::from_utf8(line)
-            && matters(line)
-        {
+        if let Ok(text) = std::str::from_utf8(line) {
             found.take(text.trim());
         }
     };

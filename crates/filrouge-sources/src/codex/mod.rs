@@ -7,7 +7,6 @@ mod events;
 mod head;
 mod items;
 mod outputs;
-mod record;
 mod talk;
 mod threads;
 mod tree;
@@ -19,9 +18,9 @@ use std::sync::Arc;
 
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest};
-use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
+use crate::{Fingerprint, Header, SkipReason, Skipped, Source, SourceError, TokenRule};
 use head::Head;
-use threads::{Thread, Threads};
+use threads::Thread;
 use tree::Root;
 
 /// The agent of a session a person has started.
@@ -41,14 +40,12 @@ pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
     let codex = Codex {
         path: path.to_owned(),
-        threads: Threads::default(),
     };
     vec![Arc::new(Logs::new(codex, path))]
 }
 
 struct Codex {
     path: PathBuf,
-    threads: Threads,
 }
 
 /// What a session's reader has to know beyond its file.
@@ -99,7 +96,7 @@ impl Format for Codex {
             );
         }
         let home = Root::find(&self.path).ok().and_then(|root| root.home);
-        let threads = home.map(|home| self.threads.of(&home, skipped));
+        let threads = home.map(|home| threads::of(&home, skipped));
         let threads = threads.unwrap_or_default();
         let nothing = Thread::default();
         let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<Head>))| {
@@ -148,6 +145,6 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
             forked,
             created,
         },
-        mark: thread.mark(),
+        mark: Fingerprint::of(&thread.agent).0,
     }
 }

@@ -18,7 +18,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Context;
 use super::copies::Copies;
-use super::record::matters;
 use super::usage::Counter;
 use crate::jsonl::{Reader, Talk};
 use crate::object::{Object, Refusal};
@@ -296,9 +295,6 @@ impl Lines {
 
 impl Reader for Lines {
     fn line(&mut self, talk: &mut Talk, number: u64, text: &str) -> Result<(), Refusal> {
-        if !matters(text.as_bytes()) {
-            return Ok(());
-        }
         let line = Object::parse(text)?;
         let at = line.at("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);

@@ -8,14 +8,13 @@ mod spans;
 mod tally;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 pub(super) use spans::Spans;
 pub(super) use tally::{DAY, DayShare, Tally, add_changes, change, changes_of};
 
 use super::{Entry, Library, LibraryError, cache};
 use crate::by_two::by_two;
-use crate::locked::locked;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 
 /// How much is kept in memory: facts of some ten thousand sessions.
@@ -76,11 +75,7 @@ pub(super) struct Facts {
     pub(super) rule: TokenRule,
     /// How many records of the session could not be read.
     pub(super) skipped: usize,
-    /// What some of the old messages amount to, by their places, as it was last asked for.
-    chosen: Mutex<Option<Chosen>>,
 }
-
-type Chosen = (Box<[usize]>, Arc<Tally>);
 
 /// A message that may be a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,27 +130,7 @@ impl Facts {
             changes,
             rule: conversation.token_rule,
             skipped: conversation.skipped.len(),
-            chosen: Mutex::default(),
         }
-    }
-
-    /// What the messages at `places` amount to; reads the session by `read` if that is not known.
-    pub(super) fn some_of(
-        &self,
-        places: &[usize],
-        read: impl FnOnce() -> Option<Arc<Conversation>>,
-    ) -> Option<Arc<Tally>> {
-        let lock = || locked(&self.chosen);
-        if let Some((known, tally)) = &*lock()
-            && **known == *places
-        {
-            return Some(tally.clone());
-        }
-        let messages = &read()?.messages;
-        let tally = Tally::of(places.iter().filter_map(|at| messages.get(*at)));
-        let tally = Arc::new(tally);
-        *lock() = Some((places.into(), tally.clone()));
-        Some(tally)
     }
 
     /// How many of its first messages are another's first, too.

@@ -99,7 +99,7 @@ pub(super) fn model(object: &Object<'_>) -> Option<Box<str>> {
 }
 
 /// The agent a message names; `mode` is what versions before 1.0 call it.
-fn agent(object: &Object<'_>) -> Option<Box<str>> {
+pub(super) fn agent(object: &Object<'_>) -> Option<Box<str>> {
     let named = object.text("agent").or_else(|| object.text("mode"));
     named.map(Into::into)
 }

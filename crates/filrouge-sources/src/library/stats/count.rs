@@ -1,12 +1,11 @@
 //! Adding up sessions, with and without copies.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::{ChangesFrom, ModelUse, Sums, ToolUse};
 use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
 use crate::library::forks::{Copies, Seen};
-use crate::library::{Library, cache, clean};
+use crate::library::{Library, clean};
 use crate::{Changes, Header};
 
 /// A session as it is counted.
@@ -14,7 +13,7 @@ pub(super) struct Counted<'a> {
     pub(super) seen: Seen<'a>,
     copies: Copies,
     /// Of the messages that may be copies, those that are none, where that is some of them.
-    originals: Option<Arc<Tally>>,
+    originals: Option<Tally>,
 }
 
 /// What some sessions amount to.
@@ -36,10 +35,10 @@ impl<'a> Counted<'a> {
     /// Reads the session again when only some of its old messages are copies: its origin has changed since then. Should it not be readable any more, all of them count as copies.
     pub(super) fn of(library: &Library, seen: Seen<'a>, copies: Copies) -> Self {
         let originals = match &copies {
-            Copies::AllBut(places) => seen.facts.some_of(places, || {
-                let source = library.source(seen.entry).ok()?;
-                cache::read(source, seen.entry).ok()
-            }),
+            Copies::AllBut(places) => {
+                let read = library.conversation(seen.entry).ok();
+                read.map(|read| Tally::of(places.iter().filter_map(|at| read.messages.get(*at))))
+            }
             _ => None,
         };
         Self {
@@ -54,7 +53,7 @@ impl<'a> Counted<'a> {
         match self.copies {
             Copies::None => Some(&self.seen.facts.old),
             Copies::All => None,
-            Copies::AllBut(_) => self.originals.as_deref(),
+            Copies::AllBut(_) => self.originals.as_ref(),
         }
     }
 
