@@ -1,15 +1,13 @@
 //! OpenCode's history in all its storages at once (DESIGN §10).
 //!
-//! `generation.rs` is what a storage gives; `tree*.rs`, `json_tree.rs` and `legacy_tree.rs` read the file storages,
+//! `generation.rs` is what a storage gives; `layout.rs` and `tree*.rs` read the file storages,
 //! `stored.rs`, `database.rs` and the files it names the databases. What texts mean is in `neutral*.rs`; what import keeps of
 //! them beside that in `written.rs`.
 
 mod database;
 mod generation;
-mod json_tree;
 mod kind;
 mod layout;
-mod legacy_tree;
 mod lying;
 mod neutral;
 mod neutral_message;

@@ -8,8 +8,8 @@ use filrouge_sqlite::foreign::{ForeignError, Reader, Value};
 
 use super::database::Database;
 use super::generation::{Generation, MessageText, SessionText};
-use super::json_tree::add_diff;
 use super::kind::Kind;
+use super::layout::add_diff;
 use super::row_place::{Place, read_error, source_error, tolerate};
 use super::session_rows::SESSION_V2;
 use super::{session_message, sqlite};

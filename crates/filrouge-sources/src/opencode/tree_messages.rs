@@ -21,8 +21,8 @@ pub(super) struct Reader {
 
 impl Reader {
     /// The folders of a session and the ids of its messages, sorted; `None` where it has no folder of messages.
-    pub(super) fn open<L: Layout>(
-        layout: &L,
+    pub(super) fn open(
+        layout: &Layout,
         (folder, id): (&str, &str),
         skipped: &mut Vec<Skipped>,
     ) -> Option<(Self, Vec<String>)> {
@@ -121,7 +121,7 @@ impl Reader {
 }
 
 /// Adds the states of all files and folders that a session's messages and parts are in.
-pub(super) fn add_states<L: Layout>(layout: &L, place: (&str, &str), marks: &mut Marks) {
+pub(super) fn add_states(layout: &Layout, place: (&str, &str), marks: &mut Marks) {
     let Some((reader, ids)) = Reader::open(layout, place, &mut Vec::new()) else {
         return;
     };
@@ -131,8 +131,8 @@ pub(super) fn add_states<L: Layout>(layout: &L, place: (&str, &str), marks: &mut
     reader.add_states(&ids, marks);
 }
 
-fn open<L: Layout>(layout: &L, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
-    layout.files().folder(below).unwrap_or_else(|why| {
+fn open(layout: &Layout, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
+    layout.files.folder(below).unwrap_or_else(|why| {
         skipped.push(why);
         None
     })
