@@ -5,15 +5,12 @@ use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
-use filrouge_types::{JsonText, RawJson};
+use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::raw::Raw;
 use crate::{SkipReason, Skipped};
-
-/// Deepest nesting of a file: what the ledger takes, less what mapping wraps around it.
-const FILE_NESTING: usize = filrouge_types::MAX_NESTING - 8;
 
 /// Years 1 to 9999 in milliseconds: beyond them a time cannot be written as RFC 3339.
 const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
@@ -179,15 +176,16 @@ pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
     Ok(raw.get())
 }
 
-/// Checks that JSON is not nested deeper than the ledger takes.
+/// Checks that JSON is not nested deeper than the ledger takes with what mapping wraps around it.
 pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
-    match depth(json.as_bytes()) > FILE_NESTING {
-        true => Err((
+    let wrapped = format!("[[[[[[[[{json}]]]]]]]]");
+    check_nesting(wrapped.as_bytes()).map_err(|_| {
+        let levels = MAX_NESTING - 8;
+        (
             SkipReason::TooDeep,
-            format!("nested deeper than {FILE_NESTING} levels"),
-        )),
-        false => Ok(()),
-    }
+            format!("nested deeper than {levels} levels"),
+        )
+    })
 }
 
 fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
@@ -204,40 +202,18 @@ fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
     }
 }
 
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
-    while let Some(b) = json.get(at) {
-        at += 1;
-        match b {
-            b'"' => at = end_of_string(json, at),
-            b'[' | b'{' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
-/// Where a string ends whose content begins at `at`. Most of a conversation is inside strings.
-fn end_of_string(json: &[u8], mut at: usize) -> usize {
-    while let Some(rest) = json.get(at..) {
-        match memchr::memchr2(b'"', b'\\', rest) {
-            Some(step) if rest[step] == b'"' => return at + step + 1,
-            Some(step) => at += step + 2,
-            None => break,
-        }
-    }
-    json.len()
-}
-
 /// Writes a JSON object out of raw values.
 #[derive(Default, Clone)]
 pub(crate) struct Writer(String);
 
 impl Writer {
+    /// An object with its `type`.
+    pub(crate) fn part(kind: &str) -> Self {
+        let mut part = Self::default();
+        part.text("type", kind);
+        part
+    }
+
     /// Adds a value that is JSON already.
     pub(crate) fn raw(&mut self, key: &str, raw: &str) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });

@@ -4,13 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use super::parts::{blocks_of, is_no_person};
+use super::record::is_aside;
 use super::told::is_put_in;
-use crate::jsonl::{LogFile, ends, title_of};
+use crate::Skipped;
+use crate::jsonl::{LogFile, records, title_of};
 use crate::object::Object;
-use crate::{SkipReason, Skipped};
 
 /// Largest description of an agent that is read.
 const META_BYTES_MAX: u64 = 64 << 10;
+
+/// Records that are no conversation and tell of the session.
+const TITLES: [&str; 4] = ["custom-title", "ai-title", "summary", "last-prompt"];
 
 /// What a file tells.
 #[derive(Default)]
@@ -64,6 +68,10 @@ impl Head {
         let Some(kind) = one.text("type") else {
             return;
         };
+        let is_title = TITLES.contains(&&*kind);
+        if !is_title && is_aside(&one, &kind) {
+            return;
+        }
         self.records += 1;
         if let Some(at) = one.at("timestamp").time() {
             self.created = Some(self.created.map_or(at, |before| before.min(at)));
@@ -121,21 +129,13 @@ fn prompt_of(said: &Object<'_>) -> Option<Box<str>> {
 
 /// Reads both ends of a session's file.
 pub(super) fn read(file: &LogFile, own: &str) -> Result<Head, Skipped> {
-    if file.state.size == 0 {
-        return Err(Skipped::new(&file.path, SkipReason::Empty, "0 bytes"));
-    }
-    let mut found = Head::default();
-    let take = |found: &mut Head, line: &[u8]| {
-        if let Ok(text) = std::str::from_utf8(line) {
-            found.take(own, text.trim());
-        }
-    };
-    ends(file, &mut found, take, |found| found.prompt.is_some())?;
-    if found.records == 0 {
-        let detail = "holds no record that can be read";
-        return Err(Skipped::new(&file.path, SkipReason::Malformed, detail));
-    }
-    Ok(found)
+    let take = |found: &mut Head, line: &str| found.take(own, line);
+    records(
+        file,
+        take,
+        |found| found.prompt.is_some(),
+        |found| found.records,
+    )
 }
 
 /// What is written beside an agent's file; nothing when there is none yet.

@@ -25,9 +25,9 @@ use super::parts::{
 };
 use super::record::is_aside;
 use super::results::{agent_of, changes_of, text_of};
-use crate::jsonl::{Reader, Talk, call};
+use crate::jsonl::{Reader, Talk};
 use crate::object::{Object, Refusal};
-use crate::{PartKind, Role, SkipReason, ToolStatus};
+use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 
 /// What has to be remembered from line to line.
 pub(crate) struct Lines {
@@ -160,7 +160,7 @@ impl Lines {
         if !talk.calls.contains_key(&call_id) {
             // The call was in a line that is lost; its result is not.
             let at = self.message(talk, one, place, Role::Assistant);
-            let lost = call(call_id.clone(), "unknown".into(), "null".into());
+            let lost = Tool::call(call_id.clone(), "unknown".into(), "null".into());
             talk.part(
                 at,
                 place.part(index),
@@ -236,7 +236,7 @@ impl Lines {
                 let id = block.boxed("id").unwrap_or_else(|| place.part(at).into());
                 let name = block.boxed("name").unwrap_or_else(|| "unknown".into());
                 let input = block.at("input").json().unwrap_or("null");
-                let mut tool = call(id, name, input.into());
+                let mut tool = Tool::call(id, name, input.into());
                 tool.child = self.group.by_call.get(&tool.call_id).cloned();
                 PartKind::Tool(Box::new(tool))
             }
@@ -321,13 +321,15 @@ impl Reader for Lines {
             let detail = "type is absent or no text";
             return Err((SkipReason::BadField, detail.to_owned()));
         };
+        if is_aside(&one, &kind) {
+            return Ok(());
+        }
         match &*kind {
             "user" | "assistant" | "system" | "attachment" => {}
             "cost-state" => {
                 self.cost(talk, &one);
                 return Ok(());
             }
-            kind if is_aside(kind) => return Ok(()),
             kind => {
                 talk.unknown(kind);
                 return Ok(());

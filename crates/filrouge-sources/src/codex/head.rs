@@ -1,10 +1,10 @@
 //! What both ends of a rollout tell of its session.
 
 use super::items::is_put_in;
-use crate::jsonl::{LogFile, ends, title_of};
+use crate::Skipped;
+use crate::jsonl::{LogFile, records, title_of};
 use crate::object::Object;
 use crate::raw::Raw;
-use crate::{SkipReason, Skipped};
 
 /// What a file tells.
 #[derive(Default)]
@@ -126,21 +126,6 @@ impl Head {
 
 /// Reads both ends of a rollout.
 pub(super) fn read(file: &LogFile) -> Result<Head, Skipped> {
-    if file.state.size == 0 {
-        return Err(Skipped::new(&file.path, SkipReason::Empty, "0 bytes"));
-    }
-    let mut found = Head::default();
-    let take = |found: &mut Head, line: &[u8]| {
-        if let Ok(text) = std::str::from_utf8(line) {
-            found.take(text.trim());
-        }
-    };
-    ends(file, &mut found, take, |found| {
-        found.has_meta && found.prompt.is_some()
-    })?;
-    if found.records == 0 {
-        let detail = "holds no record that can be read";
-        return Err(Skipped::new(&file.path, SkipReason::Malformed, detail));
-    }
-    Ok(found)
+    let is_enough = |found: &Head| found.has_meta && found.prompt.is_some();
+    records(file, Head::take, is_enough, |found| found.records)
 }

@@ -2,10 +2,10 @@
 
 use super::outputs::{joined, read, settle};
 use super::talk::{Lines, Mode, Place};
-use crate::jsonl::{Talk, call};
+use crate::jsonl::Talk;
 use crate::object::Object;
 use crate::raw::Raw;
-use crate::{PartKind, Role, ToolStatus};
+use crate::{PartKind, Role, Tool, ToolStatus};
 
 /// How texts begin that the program puts into messages of the user, where it does not say what a text is.
 const PUT_IN: &[&str] = &[
@@ -146,7 +146,7 @@ impl Lines {
                 .or(item.at("action").json())
                 .unwrap_or("null"),
         };
-        let mut tool = call(id.clone(), name, input.into());
+        let mut tool = Tool::call(id.clone(), name, input.into());
         tool.child = self.children.get(&id).cloned();
         self.wrote(talk, place, PartKind::Tool(Box::new(tool)));
         // These are done by whoever runs the model; no output follows.
@@ -161,7 +161,7 @@ impl Lines {
         let id = item.boxed("call_id").unwrap_or_else(|| place.id.clone());
         if !talk.calls.contains_key(&id) {
             // The call was in a line that is lost; what it gave is not.
-            let lost = call(id.clone(), "unknown".into(), "null".into());
+            let lost = Tool::call(id.clone(), "unknown".into(), "null".into());
             self.wrote(talk, place, PartKind::Tool(Box::new(lost)));
         }
         let failed = self.failed.remove(&id);

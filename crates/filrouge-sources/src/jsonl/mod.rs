@@ -26,11 +26,11 @@ use crate::{
     Source, SourceError, TokenRule, turns_of,
 };
 
-pub(crate) use ends::{ends, title_of};
+pub(crate) use ends::{records, title_of};
 use lines::{LINE_BYTES_MAX, Lines};
 pub(crate) use newest::keep_newest;
 pub(crate) use state::{LogFile, State, children, stem};
-pub(crate) use talk::{Talk, call};
+pub(crate) use talk::Talk;
 
 /// What one program's files are like.
 pub(crate) trait Format: Send + Sync + Sized + 'static {

@@ -98,20 +98,7 @@ fn redacted(item: &Item) -> Piece {
 
 /// A call of which nothing is known but its id and name.
 fn tool(call_id: Box<str>, name: Box<str>) -> Tool {
-    Tool {
-        call_id,
-        name,
-        status: ToolStatus::Running,
-        input: "null".into(),
-        output: None,
-        error: None,
-        title: None,
-        pruned: None,
-        child: None,
-        changes: None,
-        files: Vec::new(),
-        result: None,
-    }
+    Tool::call(call_id, name, "null".into())
 }
 
 fn other(name: &str, json: &str) -> PartKind {

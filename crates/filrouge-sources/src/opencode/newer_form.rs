@@ -105,8 +105,7 @@ impl Draft<'_> {
     }
 
     fn text_part(&mut self, token: &str, synthetic: bool) {
-        let mut part = Writer::default();
-        part.text("type", "text");
+        let mut part = Writer::part("text");
         part.raw("text", token);
         if synthetic {
             part.raw("synthetic", "true");
@@ -199,8 +198,7 @@ impl Draft<'_> {
             None => true,
             Some(status) => status == "completed",
         };
-        let mut part = Writer::default();
-        part.text("type", "compaction");
+        let mut part = Writer::part("compaction");
         let auto = object.token("reason") == Some("\"auto\"");
         part.raw("auto", if auto { "true" } else { "false" });
         let summary = object.token("summary").filter(|token| *token != "\"\"");
@@ -224,8 +222,7 @@ impl Draft<'_> {
         if let Some(agent) = object.token("agent") {
             self.message.raw("agent", agent);
         }
-        let mut part = Writer::default();
-        part.text("type", self.row.kind);
+        let mut part = Writer::part(self.row.kind);
         part.append(object.without(&[
             "type",
             "time",
@@ -282,8 +279,7 @@ fn content_part(one: &Object<'_>, raw: Raw<'_>) -> String {
 
 /// A text or a reasoning.
 fn plain_part(one: &Object<'_>, kind: &str) -> String {
-    let mut part = Writer::default();
-    part.text("type", kind);
+    let mut part = Writer::part(kind);
     part.raw("text", one.get("text").unwrap_or("\"\""));
     if let Ok(Some(time)) = one.object("time") {
         part.nested(
@@ -315,16 +311,14 @@ fn as_written(one: &Object<'_>, taken: &[&str]) -> Writer {
 }
 
 fn unknown(raw: Raw<'_>) -> String {
-    let mut part = Writer::default();
-    part.text("type", "unknown");
+    let mut part = Writer::part("unknown");
     part.raw("value", raw.json().unwrap_or("null"));
     part.finish()
 }
 
 /// A named agent.
 fn named(one: &Object<'_>) -> Writer {
-    let mut part = Writer::default();
-    part.text("type", "agent");
+    let mut part = Writer::part("agent");
     part.append(as_written(one, &["type"]));
     part
 }

@@ -15,8 +15,7 @@ pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
 
 /// An attached file.
 pub(super) fn file(one: &Object<'_>) -> Writer {
-    let mut part = Writer::default();
-    part.text("type", "file");
+    let mut part = Writer::part("file");
     for (key, raw) in [
         ("mime", one.token("mime")),
         (

@@ -25,8 +25,7 @@ const TAKEN: [&str; 12] = [
 /// A tool call of an answer's content.
 pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
     let state = one.object("state")?.ok_or_else(|| missing("state"))?;
-    let mut part = Writer::default();
-    part.text("type", "tool");
+    let mut part = Writer::part("tool");
     part.raw("callID", one.token("id").ok_or_else(|| missing("id"))?);
     part.raw("tool", one.token("name").ok_or_else(|| missing("name"))?);
     let time = one.object("time")?;
@@ -163,8 +162,7 @@ pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
     let printed = object.object("output")?;
     let find = |key: &str| object.get(key).or_else(|| ran.as_ref()?.get(key));
     let id = ["callID", "shellID", "id"].iter().find_map(|key| find(key));
-    let mut part = Writer::default();
-    part.text("type", "tool");
+    let mut part = Writer::part("tool");
     match id.filter(|raw| raw.starts_with('"')) {
         Some(id) => part.raw("callID", id),
         None => part.text("callID", row),

@@ -91,8 +91,7 @@ impl Records for Written<'_> {
                     .into_iter()
                     .find(|key| object.token(key).is_some());
                 let key = key.unwrap_or("text");
-                let mut content = Writer::default();
-                content.text("type", part.kind.name());
+                let mut content = Writer::part(part.kind.name());
                 content.raw("text", object.token(key).unwrap_or("\"\""));
                 one.says(&content.finish());
                 one.notes.nested("part", rest(&object, &[key]));
@@ -125,8 +124,7 @@ impl Records for Written<'_> {
         if let (Some(one), Some(_)) = (made.last_mut(), &message.error) {
             let error = error(&object);
             let name = error.name.unwrap_or(UNNAMED);
-            let mut part = Writer::default();
-            part.text("type", "error");
+            let mut part = Writer::part("error");
             part.raw("code", name);
             part.raw("message", error.message.unwrap_or(name));
             part.text("source", "opencode");
@@ -185,8 +183,7 @@ fn tool(read: &Part, part: &Object<'_>, made: &mut [Made]) {
     let Some((call, result)) = made.split_first_mut() else {
         return;
     };
-    let mut content = Writer::default();
-    content.text("type", "tool_call");
+    let mut content = Writer::part("tool_call");
     content.raw("call_id", id);
     content.raw("name", part.token("tool").unwrap_or("\"\""));
     content.raw("args", state.get("input").unwrap_or("null"));
@@ -202,8 +199,7 @@ fn tool(read: &Part, part: &Object<'_>, made: &mut [Made]) {
         _ => "output",
     };
     let output = state.token(key).unwrap_or("\"\"");
-    let mut content = Writer::default();
-    content.text("type", "tool_result");
+    let mut content = Writer::part("tool_result");
     content.raw("call_id", id);
     content.raw("ok", if key == "error" { "false" } else { "true" });
     content.raw("latency_ms", &latency(read));

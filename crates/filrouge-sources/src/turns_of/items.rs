@@ -152,16 +152,14 @@ fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> 
             one(role, channel, text_part(text))
         }
         PartKind::Reasoning { text } => {
-            let mut json = Writer::default();
-            json.text("type", "reasoning");
+            let mut json = Writer::part("reasoning");
             json.text("text", text);
             one(Speaker::Assistant, Channel::Thought, json)
         }
         PartKind::Tool(tool) => tool_items(part, tool),
         PartKind::File { mime, name, url } => {
             let (role, channel) = place_of(message, false);
-            let mut json = Writer::default();
-            json.text("type", "file");
+            let mut json = Writer::part("file");
             for (key, value) in [("mime", mime), ("name", name), ("url", url)] {
                 if let Some(value) = value {
                     json.text(key, value);
@@ -171,16 +169,14 @@ fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> 
         }
         PartKind::Patch { files } => {
             let files: Vec<&str> = files.iter().map(|file| &**file).collect();
-            let mut json = Writer::default();
-            json.text("type", "patch");
+            let mut json = Writer::part("patch");
             json.raw("files", &serde_json::Value::from(files).to_string());
             one(Speaker::System, Channel::SystemNote, json)
         }
         PartKind::Compaction { automatic, summary } => match summary {
             Some(text) => one(Speaker::System, Channel::Summary, text_part(text)),
             None => {
-                let mut json = Writer::default();
-                json.text("type", "compaction");
+                let mut json = Writer::part("compaction");
                 json.raw("automatic", if *automatic { "true" } else { "false" });
                 one(Speaker::System, Channel::SystemNote, json)
             }
@@ -203,8 +199,7 @@ fn place_of(message: &Message, synthetic: bool) -> (Speaker, Channel) {
 }
 
 fn text_part(text: &str) -> Writer {
-    let mut json = Writer::default();
-    json.text("type", "text");
+    let mut json = Writer::part("text");
     json.text("text", text);
     json
 }
@@ -217,8 +212,7 @@ fn note(name: &str, raw: &str) -> Writer {
     {
         return object.without(&[]);
     }
-    let mut json = Writer::default();
-    json.text("type", name);
+    let mut json = Writer::part(name);
     json.raw("value", raw);
     json
 }
@@ -228,8 +222,7 @@ fn tool_items(part: &Part, tool: &Tool) -> Vec<Result<Content, SkipReason>> {
         Ok(args) => args,
         Err((reason, _)) => return vec![Err(reason)],
     };
-    let mut json = Writer::default();
-    json.text("type", "tool_call");
+    let mut json = Writer::part("tool_call");
     json.text("call_id", &tool.call_id);
     json.text("name", &tool.name);
     json.raw("args", args);
@@ -249,8 +242,7 @@ fn tool_items(part: &Part, tool: &Tool) -> Vec<Result<Content, SkipReason>> {
         ToolStatus::Pending | ToolStatus::Running => return items,
     };
     let text = tool.error.as_ref().filter(|_| !ok).or(tool.output.as_ref());
-    let mut json = Writer::default();
-    json.text("type", "tool_result");
+    let mut json = Writer::part("tool_result");
     json.text("call_id", &tool.call_id);
     json.raw("ok", if ok { "true" } else { "false" });
     json.raw("latency_ms", &latency(part));
@@ -275,8 +267,7 @@ pub(crate) fn latency(part: &Part) -> String {
 
 fn error(message: &Message) -> Option<Content> {
     let error = message.error.as_ref()?;
-    let mut json = Writer::default();
-    json.text("type", "error");
+    let mut json = Writer::part("error");
     json.text("code", &error.name);
     json.text("message", &error.message);
     json.raw("retryable", if error.retryable { "true" } else { "false" });
@@ -291,8 +282,7 @@ fn error(message: &Message) -> Option<Content> {
 
 /// Stands for a message without parts, so that its fields have a place.
 fn bare(message: &Message) -> Content {
-    let mut json = Writer::default();
-    json.text("type", "message");
+    let mut json = Writer::part("message");
     json.text("id", &message.id);
     Content {
         id: message.id.to_string(),

@@ -68,9 +68,16 @@ pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
 
 /// Reads one document; what is wrong is returned with its line and column.
 fn read(text: &str, comments: bool) -> Result<CstRootNode, String> {
+    if !comments {
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|why| {
+            let (line, column, why) = (why.line(), why.column(), why.to_string());
+            let what = why.split(" at line").next().unwrap_or_default();
+            format!("line {line}, column {column}: {what}")
+        })?;
+    }
     let options = ParseOptions {
-        allow_comments: comments,
-        allow_trailing_commas: comments,
+        allow_comments: true,
+        allow_trailing_commas: true,
         allow_loose_object_property_names: false,
         allow_missing_commas: false,
         allow_single_quoted_strings: false,

@@ -153,7 +153,7 @@ fn what_is_not_understood_is_refused_with_its_place() {
         ("[]", true, "no object"),
         ("{\"mcp\": {}, \"mcp\": {}}", true, "twice"),
         ("{ // x\n}", false, "line 1, column 3"),
-        ("{\"a\": 1,}", false, "Trailing comma"),
+        ("{\"a\": 1,}", false, "line 1, column 9"),
         ("{ /* x }", true, "Unterminated comment"),
         ("{'a': 1}", true, "Single-quoted"),
         ("{a: 1}", true, "Expected string"),
