@@ -220,8 +220,8 @@ fn turn(
     let records = items.records;
     let (open, done): (Vec<&Message>, Vec<&Message>) =
         rest.iter().partition(|message| records.is_open(message));
-    let answers = rest.iter().filter(|m| m.role == Role::Assistant);
-    let goes_on = answers.last().is_some_and(|last| records.is_open(last));
+    let newest_answer = rest.iter().rfind(|m| m.role == Role::Assistant);
+    let goes_on = newest_answer.is_some_and(|last| records.is_open(last));
     let last = done
         .iter()
         .rposition(|message| message.role == Role::Assistant);

@@ -134,8 +134,8 @@ impl Records for Written<'_> {
             one.item.occurred_at = Timestamp::from_millis(message.created);
         }
         let is_step = |part: &Part| part.kind.name() == "step-finish";
-        let steps = message.parts.iter().filter(|part| is_step(part));
-        let step = steps.last().map(|part| &*part.id);
+        let step = message.parts.iter().rfind(|part| is_step(part));
+        let step = step.map(|part| &*part.id);
         let is_last_step =
             |one: &Made| one.item.item_id.as_ref().map(|id| id.as_str()) == step && step.is_some();
         let at = made.iter().rposition(is_last_step);
