@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use filrouge_engine::{CreateSession, ImportedTurn};
-use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, opencode};
-use filrouge_types::{ItemBody, RawJson, SessionId, TurnStatus};
+use filrouge_sources::{ForeignTurn, LoadedSession, opencode};
+use filrouge_types::{ItemBody, RawJson, SessionId};
 
 use crate::Setup;
 use crate::product::Product;
@@ -42,15 +42,6 @@ fn item_bytes(item: &ItemBody) -> u64 {
         + text(item.item_id.as_ref().map(|i| i.as_str()))
         + text(item.agent.as_deref())
         + text(item.model.as_deref())
-}
-
-fn status(outcome: &Outcome) -> TurnStatus {
-    match outcome {
-        Outcome::Finalized => TurnStatus::Finalized,
-        Outcome::Failed { .. } => TurnStatus::Failed,
-        Outcome::Cancelled => TurnStatus::Cancelled,
-        Outcome::Unanswered => TurnStatus::Interrupted,
-    }
 }
 
 fn loaded(path: &Path) -> Result<Vec<LoadedSession>> {
@@ -108,7 +99,7 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
         let turn = ImportedTurn {
             request_id,
             items,
-            status: status(&outcome),
+            status: outcome,
             metadata: Some(metadata),
         };
         product

@@ -151,6 +151,26 @@ pub struct Tool {
     pub result: Option<Box<str>>,
 }
 
+impl Tool {
+    /// A call without a result yet; `input` is JSON.
+    pub(crate) const fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Self {
+        Self {
+            call_id,
+            name,
+            status: ToolStatus::Running,
+            input,
+            output: None,
+            error: None,
+            title: None,
+            pruned: None,
+            child: None,
+            changes: None,
+            files: Vec::new(),
+            result: None,
+        }
+    }
+}
+
 /// What a part is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartKind {
@@ -260,6 +280,29 @@ pub struct Message {
     pub copied: bool,
     /// Its parts.
     pub parts: Vec<Part>,
+}
+
+impl Message {
+    /// A message without parts, of which nothing else is known.
+    pub(crate) const fn new(id: Box<str>, role: Role, created: i64) -> Self {
+        Self {
+            id,
+            role,
+            created,
+            completed: None,
+            seq: None,
+            parent_id: None,
+            agent: None,
+            model: None,
+            tokens: None,
+            cost: None,
+            finish: None,
+            error: None,
+            summary: false,
+            copied: false,
+            parts: Vec::new(),
+        }
+    }
 }
 
 /// Where a compaction has cut: the model no longer sees what is before.

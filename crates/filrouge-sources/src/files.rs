@@ -253,9 +253,7 @@ impl Folder {
 
     /// The text of the file `<id>.json`.
     pub(crate) fn text(&self, id: &str) -> Result<String, Skipped> {
-        let mut bytes = Vec::new();
-        self.read(id, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|e| {
+        String::from_utf8(self.read(id)?).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
             let detail = format!("not UTF-8 at byte {at}");
             Skipped::new(&self.file(id), SkipReason::NotUtf8, detail)
@@ -267,9 +265,8 @@ impl Folder {
         self.path.join(format!("{id}.json"))
     }
 
-    /// Reads the file `<id>.json` into `bytes`, which is emptied before and never left empty.
-    pub(crate) fn read(&self, id: &str, bytes: &mut Vec<u8>) -> Result<(), Skipped> {
-        bytes.clear();
+    /// The bytes of the file `<id>.json`, never none.
+    fn read(&self, id: &str) -> Result<Vec<u8>, Skipped> {
         let name = format!("{id}.json");
         let skip = |reason, detail: &str| Skipped::new(&self.file(id), reason, detail);
         let failed = |e: Errno| unreadable(&self.file(id), &e.into());
@@ -292,9 +289,9 @@ impl Folder {
         }
         // With room to spare a read that does not fill it has met the end: no second one is needed to say so.
         let size = usize::try_from(size).unwrap_or(0);
-        bytes.reserve(size + 1);
+        let mut bytes = Vec::with_capacity(size + 1);
         loop {
-            match read(&fd, spare_capacity(bytes)) {
+            match read(&fd, spare_capacity(&mut bytes)) {
                 Ok(0) => break,
                 // The limit is on the read as well, because the file may be growing.
                 Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => return Err(too_large()),
@@ -306,7 +303,7 @@ impl Folder {
         }
         match bytes.is_empty() {
             true => Err(skip(SkipReason::Empty, "0 bytes")),
-            false => Ok(()),
+            false => Ok(bytes),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A foreign session as the turns and items that `filrouge import` records (DESIGN §10).
 
-use filrouge_types::{Channel, ItemBody, ProjectId, RawJson, RequestId, SessionId, Timestamp};
+use filrouge_types::{
+    Channel, ItemBody, ProjectId, RawJson, RequestId, SessionId, Timestamp, TurnStatus,
+};
 
-use crate::{MessageError, Skipped};
+use crate::Skipped;
 
 /// The header of a foreign session. Times are the foreign program's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,40 +37,6 @@ pub struct ForeignSession {
     pub metadata: RawJson,
 }
 
-/// How a foreign turn ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The agent ended its work. There may be no text: see [`ForeignTurn::answer`].
-    Finalized,
-    /// The agent's last message ended in an error.
-    Failed {
-        /// The foreign name of the error.
-        code: Box<str>,
-        /// Its message.
-        message: Box<str>,
-        /// Whether the foreign program held it for passing.
-        retryable: bool,
-    },
-    /// The user stopped it.
-    Cancelled,
-    /// No answer yet, or the agent had more to do; a later read can tell more.
-    Unanswered,
-}
-
-impl Outcome {
-    /// How a turn ended whose last message ended in `error`.
-    pub(crate) fn of_error(error: MessageError) -> Self {
-        if error.is_stop() {
-            return Self::Cancelled;
-        }
-        Self::Failed {
-            code: error.name,
-            message: error.message,
-            retryable: error.retryable,
-        }
-    }
-}
-
 /// One user message and what answered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignTurn {
@@ -78,8 +46,10 @@ pub struct ForeignTurn {
     pub question: Vec<ItemBody>,
     /// The items of the answers, in order.
     pub items: Vec<ItemBody>,
-    /// How it ended.
-    pub outcome: Outcome,
+    /// How it ended. Finalized: the agent ended its work, with a text or without (see [`ForeignTurn::answer`]). Failed: its
+    /// last message ended in an error. Cancelled: the user stopped it. Interrupted: no answer yet, or the agent had more to
+    /// do; a later read can return more.
+    pub outcome: TurnStatus,
     /// When it was asked.
     pub created: Timestamp,
     /// What the source adds, a JSON object.

@@ -7,7 +7,6 @@ mod messages;
 mod notes;
 mod parts;
 mod rows;
-mod turns;
 mod units;
 
 use std::path::Path;
@@ -19,10 +18,7 @@ use filrouge_store::command::SessionFilter;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use tokio::runtime::Handle;
 
-use crate::{
-    Conversation, Header, Listing, LoadedSession, ReadError, SkipReason, Skipped, Source,
-    SourceError,
-};
+use crate::{Conversation, Header, Listing, ReadError, SkipReason, Skipped, Source, SourceError};
 
 pub use units::{Units, header, loose_unit, seq_told_by, units};
 
@@ -128,9 +124,5 @@ impl Source for LedgerSource {
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
         Ok(messages::of(self.verified(id)?))
-    }
-
-    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        Ok(turns::of(self.verified(id)?))
     }
 }

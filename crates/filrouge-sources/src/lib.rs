@@ -16,12 +16,12 @@ mod conversation;
 mod files;
 mod import;
 mod jsonl;
-mod later;
 pub mod ledger;
 pub mod library;
 mod locked;
 mod object;
 pub mod opencode;
+mod raw;
 mod skip;
 mod source;
 mod turns_of;
@@ -31,7 +31,7 @@ pub use conversation::{
     Boundary, Changes, Conversation, Message, MessageError, Part, PartKind, Role, TokenRule,
     Tokens, Tool, ToolStatus,
 };
-pub use import::{ForeignSession, ForeignTurn, LoadedSession, Outcome};
+pub use import::{ForeignSession, ForeignTurn, LoadedSession};
 pub use library::{Library, LibraryError};
 pub use skip::{SkipReason, Skipped, count_by_reason};
 pub use source::{Fingerprint, Header, Listing, ReadError, Source, SourceError};

@@ -1,17 +1,16 @@
 //! JSON objects whose values stay as they were written, and a writer for such objects.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 
-use filrouge_types::{JsonText, RawJson, Timestamp};
+use filrouge_types::{JsonText, MAX_NESTING, RawJson, check_nesting};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::raw::Raw;
 use crate::{SkipReason, Skipped};
-
-/// Deepest nesting of a file: what the ledger takes, less what mapping wraps around it.
-const FILE_NESTING: usize = filrouge_types::MAX_NESTING - 8;
 
 /// Years 1 to 9999 in milliseconds: beyond them a time cannot be written as RFC 3339.
 const MILLIS: std::ops::RangeInclusive<i64> = -62_135_596_800_000..=253_402_207_200_000;
@@ -24,10 +23,15 @@ pub(crate) fn skip(path: &Path, (reason, detail): Refusal) -> Skipped {
     Skipped::new(path, reason, detail)
 }
 
-/// A JSON object in file order, its values as raw text.
-pub(crate) struct Object<'a>(Vec<(String, &'a str)>);
+/// A JSON object in file order, its values as written.
+#[derive(Default)]
+pub(crate) struct Object<'a>(Vec<(Key<'a>, &'a str)>);
 
-struct Entries<'a>(Vec<(String, &'a RawValue)>);
+/// A name, copied only where it holds escapes.
+#[derive(PartialEq, Eq, serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+struct Entries<'a>(Vec<(Key<'a>, &'a RawValue)>);
 
 struct EntriesVisitor;
 
@@ -57,33 +61,52 @@ impl<'a> Object<'a> {
     /// Reads the text of a file or of a value inside one.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
         let entries: Entries<'a> = serde_json::from_str(text).map_err(|e| refusal(text, &e))?;
-        let entries: Vec<_> = entries.0.into_iter().map(|(k, v)| (k, v.get())).collect();
-        let mut keys = BTreeSet::new();
-        if let Some((key, _)) = entries.iter().find(|(key, _)| !keys.insert(key.as_str())) {
+        let mut keys = HashSet::with_capacity(entries.0.len());
+        if let Some((key, _)) = entries.0.iter().find(|(key, _)| !keys.insert(&*key.0)) {
             return Err((
                 SkipReason::DuplicateKey,
-                format!("the key {key:?} is there twice"),
+                format!("the key {:?} is there twice", key.0),
             ));
         }
-        Ok(Self(entries))
+        let entries = entries.0.into_iter().map(|(k, v)| (k, v.get()));
+        Ok(Self(entries.collect()))
+    }
+
+    /// An object with one field.
+    pub(crate) fn of(key: &'a str, value: Raw<'a>) -> Self {
+        let entry = value.json().map(|json| (Key(Cow::Borrowed(key)), json));
+        Self(entry.into_iter().collect())
+    }
+
+    /// The value of `key`.
+    pub(crate) fn at(&self, key: &str) -> Raw<'a> {
+        let found = self.0.iter().find(|(k, _)| k.0 == key);
+        Raw::of(found.map(|(_, json)| *json))
     }
 
     /// The raw value of `key`; `None` when absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<&'a str> {
-        self.0
-            .iter()
-            .find(|(k, v)| k == key && *v != "null")
-            .map(|(_, v)| *v)
+        self.at(key).json()
     }
 
     /// The raw value of `key` when it is a string.
     pub(crate) fn token(&self, key: &str) -> Option<&'a str> {
-        self.get(key).filter(|raw| raw.starts_with('"'))
+        self.at(key).token()
     }
 
     /// The string of `key`, its escapes resolved.
-    pub(crate) fn text(&self, key: &str) -> Option<String> {
-        self.token(key).map(plain)
+    pub(crate) fn text(&self, key: &str) -> Option<Cow<'a, str>> {
+        self.at(key).text()
+    }
+
+    /// The string of `key` that is not empty.
+    pub(crate) fn boxed(&self, key: &str) -> Option<Box<str>> {
+        self.at(key).boxed()
+    }
+
+    /// Whether `key` is there and not null.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
     }
 
     /// The object of `key`; `None` when absent or something else.
@@ -96,12 +119,7 @@ impl<'a> Object<'a> {
 
     /// Whether `key` is true.
     pub(crate) fn is_true(&self, key: &str) -> bool {
-        self.get(key) == Some("true")
-    }
-
-    /// The time of `key`, in milliseconds since 1970.
-    pub(crate) fn time(&self, key: &str) -> Option<Timestamp> {
-        self.millis(key).and_then(Timestamp::from_millis)
+        self.at(key).is_true()
     }
 
     /// The number of `key` as milliseconds within the years that can be written.
@@ -118,12 +136,17 @@ impl<'a> Object<'a> {
             .or_else(|| number.as_f64().map(|f| f as u64))
     }
 
+    /// The first key.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.0.first().map(|(key, _)| &*key.0)
+    }
+
     /// All entries but those of `taken`, as written.
     pub(crate) fn without(&self, taken: &[&str]) -> Writer {
         let mut rest = Writer::default();
         for (key, raw) in &self.0 {
-            if !taken.contains(&key.as_str()) {
-                rest.raw(key, raw);
+            if !taken.contains(&&*key.0) {
+                rest.raw(&key.0, raw);
             }
         }
         rest
@@ -153,15 +176,16 @@ pub(crate) fn check_value(text: &str) -> Result<&str, Refusal> {
     Ok(raw.get())
 }
 
-/// Checks that JSON is not nested deeper than the ledger takes.
+/// Checks that JSON is not nested deeper than the ledger takes with what mapping wraps around it.
 pub(crate) fn check_depth(json: &str) -> Result<(), Refusal> {
-    match depth(json.as_bytes()) > FILE_NESTING {
-        true => Err((
+    let wrapped = format!("[[[[[[[[{json}]]]]]]]]");
+    check_nesting(wrapped.as_bytes()).map_err(|_| {
+        let levels = MAX_NESTING - 8;
+        (
             SkipReason::TooDeep,
-            format!("nested deeper than {FILE_NESTING} levels"),
-        )),
-        false => Ok(()),
-    }
+            format!("nested deeper than {levels} levels"),
+        )
+    })
 }
 
 fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
@@ -178,40 +202,18 @@ fn refusal(text: &str, error: &serde_json::Error) -> Refusal {
     }
 }
 
-fn depth(json: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut at) = (0_usize, 0, 0);
-    while let Some(b) = json.get(at) {
-        at += 1;
-        match b {
-            b'"' => at = end_of_string(json, at),
-            b'[' | b'{' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
-/// Where a string ends whose content begins at `at`. Most of a conversation is inside strings.
-fn end_of_string(json: &[u8], mut at: usize) -> usize {
-    while let Some(rest) = json.get(at..) {
-        match memchr::memchr2(b'"', b'\\', rest) {
-            Some(step) if rest[step] == b'"' => return at + step + 1,
-            Some(step) => at += step + 2,
-            None => break,
-        }
-    }
-    json.len()
-}
-
 /// Writes a JSON object out of raw values.
 #[derive(Default, Clone)]
 pub(crate) struct Writer(String);
 
 impl Writer {
+    /// An object with its `type`.
+    pub(crate) fn part(kind: &str) -> Self {
+        let mut part = Self::default();
+        part.text("type", kind);
+        part
+    }
+
     /// Adds a value that is JSON already.
     pub(crate) fn raw(&mut self, key: &str, raw: &str) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
@@ -290,11 +292,8 @@ mod tests {
     fn times_outside_the_calendar_are_absent() {
         let object = Object::parse(r#"{"a":1769936404782,"b":1e300,"c":"1","d":-5e17,"e":2.5}"#);
         let object = object.ok().unwrap();
-        assert_eq!(object.time("a"), Timestamp::from_millis(1_769_936_404_782));
-        assert_eq!(
-            (object.time("b"), object.time("c"), object.time("d")),
-            (None, None, None)
-        );
+        assert_eq!(object.millis("a"), Some(1_769_936_404_782));
+        assert_eq!(["b", "c", "d"].map(|key| object.millis(key)), [None; 3]);
         assert_eq!(object.millis("e"), Some(2));
     }
 }

@@ -1,4 +1,4 @@
-//! A conversation in the neutral form as turns and items, for sources whose records need no closer copy.
+//! A conversation in the neutral form as turns and items. What a program's records need beside that is in its [`Records`].
 //!
 //! | part | role, channel | `parts` |
 //! |---|---|---|
@@ -18,26 +18,75 @@
 mod items;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use filrouge_types::{
-    Channel, ItemBody, ItemId, ProjectId, RawJson, RequestId, SessionId, Timestamp,
-};
+use filrouge_types::{Channel, ProjectId, RawJson, RequestId, SessionId, Timestamp, TurnStatus};
 
 use crate::object::Writer;
 use crate::{
-    Conversation, ForeignSession, ForeignTurn, Header, LoadedSession, Message, Outcome, PartKind,
+    Conversation, ForeignSession, ForeignTurn, Header, LoadedSession, Message, Part, PartKind,
     Role, SkipReason, Skipped,
 };
-use items::{Items, Made};
+use items::Items;
+pub(crate) use items::{Made, latency};
 
 /// The messages of one turn, as indexes.
 #[derive(Default)]
 struct Group {
+    /// The question that cannot be read; the turn has its id.
+    lost: Option<Box<str>>,
     question: Option<usize>,
     /// What the program put in before the question.
     before: Vec<usize>,
     rest: Vec<usize>,
+}
+
+/// What differs between programs, and what items hold of a record beside the neutral form.
+pub(crate) trait Records {
+    /// Where a message or a part of it lies, for reports.
+    fn place(&self, message: &Message, part: Option<&Part>) -> PathBuf;
+
+    /// Whether a turn begins with it as its question.
+    fn asks(&self, message: &Message) -> bool {
+        is_question(message)
+    }
+
+    /// Whether the first turn begins with it although it asks nothing.
+    fn leads(&self, message: &Message) -> bool {
+        message.role == Role::Assistant
+    }
+
+    /// The question it answers, where that is there and cannot be read.
+    fn lost<'m>(&self, _: &'m Message) -> Option<&'m str> {
+        None
+    }
+
+    /// Whether it has no end yet.
+    fn is_open(&self, message: &Message) -> bool {
+        message.completed.is_none()
+    }
+
+    /// Whether the agent was to go on behind an answer; `goes_on`: an answer without an end follows.
+    fn has_more(&self, message: &Message, goes_on: bool) -> bool {
+        goes_on || calls_last(message)
+    }
+
+    /// Completes the items of a part.
+    fn complete_part(&self, _: &Message, _: &Part, _: &mut [Made]) {}
+
+    /// Completes the items of a message.
+    fn complete_message(&self, message: &Message, made: &mut [Made]) {
+        items::complete(message, made);
+    }
+}
+
+/// Records of which the neutral form tells all; those of one file.
+struct Neutral<'a>(&'a Path);
+
+impl Records for Neutral<'_> {
+    fn place(&self, _: &Message, _: Option<&Part>) -> PathBuf {
+        self.0.to_owned()
+    }
 }
 
 /// A session as turns. `path` is what reports name.
@@ -47,25 +96,35 @@ pub(crate) fn turns_of(
     path: &Path,
 ) -> Result<LoadedSession, Skipped> {
     let session = session_of(header, path)?;
+    Ok(load(session, header.source, conversation, &Neutral(path)))
+}
+
+/// The turns of a conversation.
+pub(crate) fn load(
+    session: ForeignSession,
+    program: &'static str,
+    conversation: &Conversation,
+    records: &dyn Records,
+) -> LoadedSession {
     let mut items = Items {
-        program: header.source,
-        path,
+        program,
+        records,
         seen: HashSet::new(),
         skipped: conversation.skipped.clone(),
     };
     let messages = &conversation.messages;
-    let groups = cut(messages);
+    let groups = cut(messages, records);
     let newest = groups.len().saturating_sub(1);
     let mut turns = Vec::new();
     for (index, group) in groups.iter().enumerate() {
         turns.extend(turn(messages, group, index == newest, &mut items));
     }
     items.skipped.sort();
-    Ok(LoadedSession {
+    LoadedSession {
         session,
         turns,
         skipped: items.skipped,
-    })
+    }
 }
 
 fn session_of(header: &Header, path: &Path) -> Result<ForeignSession, Skipped> {
@@ -111,14 +170,19 @@ fn is_question(message: &Message) -> bool {
     message.role == Role::User && !message.summary && message.parts.iter().any(typed)
 }
 
-fn cut(messages: &[Message]) -> Vec<Group> {
+fn cut(messages: &[Message], records: &dyn Records) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut before = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let begins = is_question(message) || (groups.is_empty() && message.role == Role::Assistant);
+        let question = records.asks(message).then_some(index);
+        let lost = records.lost(message);
+        let begins = match groups.last() {
+            None => question.is_some() || records.leads(message),
+            Some(group) => question.is_some() || (lost.is_some() && lost != group.lost.as_deref()),
+        };
         if begins {
-            let question = is_question(message).then_some(index);
             groups.push(Group {
+                lost: lost.map(Into::into),
                 question,
                 before: std::mem::take(&mut before),
                 rest: question.is_none().then_some(index).into_iter().collect(),
@@ -153,53 +217,54 @@ fn turn(
         .filter_map(of)
         .collect();
     let rest: Vec<&Message> = group.rest.iter().filter_map(of).collect();
-    let (done, open): (Vec<&Message>, Vec<&Message>) = rest
-        .iter()
-        .copied()
-        .partition(|message| message.completed.is_some());
-    let outcome = outcome(&done, !open.is_empty(), newest);
-    let mut question: Vec<Made> = Vec::new();
-    for message in &asked {
-        question.append(&mut items.of_message(message));
-    }
-    let mut answers: Vec<Made> = Vec::new();
+    let records = items.records;
+    let (open, done): (Vec<&Message>, Vec<&Message>) =
+        rest.iter().partition(|message| records.is_open(message));
+    let newest_answer = rest.iter().rfind(|m| m.role == Role::Assistant);
+    let goes_on = newest_answer.is_some_and(|last| records.is_open(last));
     let last = done
         .iter()
         .rposition(|message| message.role == Role::Assistant);
+    let more = last.is_some_and(|at| records.has_more(done[at], goes_on));
+    let outcome = match last.map(|at| &done[at].error) {
+        Some(Some(error)) if !goes_on && error.is_stop() => TurnStatus::Cancelled,
+        Some(Some(_)) if !goes_on => TurnStatus::Failed,
+        // In an older turn nobody goes on after the tools: the user asked something else.
+        Some(None) if !more || !(goes_on || newest) => TurnStatus::Finalized,
+        _ => TurnStatus::Interrupted,
+    };
+    let question: Vec<_> = asked.iter().flat_map(|m| items.of_message(m)).collect();
+    let mut answers: Vec<Made> = Vec::new();
     for (index, message) in done.iter().enumerate() {
         let mut made = items.of_message(message);
         if Some(index) == last {
-            mark_answer(&mut made, has_more(message), &outcome);
+            mark_answer(&mut made, more, outcome);
         }
         answers.append(&mut made);
     }
     for message in &open {
-        items.skip(
-            SkipReason::Incomplete,
-            format!("message {:?} is not complete", message.id),
-        );
+        let detail = format!("message {:?} is not complete", message.id);
+        items.skip(message, None, SkipReason::Incomplete, detail);
     }
     let first = asked.last().or_else(|| rest.first())?;
-    let request = RequestId::new(&*first.id).ok()?;
+    let request = group.lost.as_ref().unwrap_or(&first.id);
+    let request_id = RequestId::new(&**request).ok()?;
     if question.is_empty() && answers.is_empty() {
         return None;
     }
+    let finish = |made: Vec<Made>| made.into_iter().map(|made| made.finish(items.program));
     Some(ForeignTurn {
-        request_id: request,
-        question: finish(question),
-        items: finish(answers),
+        request_id,
+        question: finish(question).collect(),
+        items: finish(answers).collect(),
         outcome,
         created: Timestamp::from_millis(first.created)?,
         metadata: metadata(items.program, asked.iter().chain(&done), &open),
     })
 }
 
-fn finish(made: Vec<Made>) -> Vec<ItemBody> {
-    made.into_iter().map(|made| made.item).collect()
-}
-
-/// Whether the agent was to go on: it has called a tool behind its last text.
-fn has_more(message: &Message) -> bool {
+/// Whether it has called a tool behind its last text.
+fn calls_last(message: &Message) -> bool {
     let last = message
         .parts
         .iter()
@@ -208,28 +273,12 @@ fn has_more(message: &Message) -> bool {
     last.is_some_and(|part| matches!(part.kind, PartKind::Tool(_)))
 }
 
-fn outcome(done: &[&Message], goes_on: bool, newest: bool) -> Outcome {
-    let last = done
-        .iter()
-        .rev()
-        .find(|message| message.role == Role::Assistant);
-    let Some(last) = last.filter(|_| !goes_on) else {
-        return Outcome::Unanswered;
-    };
-    match &last.error {
-        Some(error) => Outcome::of_error(error.clone()),
-        // In an older turn nobody goes on after the tools: the user asked something else.
-        None if newest && has_more(last) => Outcome::Unanswered,
-        None => Outcome::Finalized,
-    }
-}
-
 /// Puts the last text of the last answer on the channel that the end of the turn gives it. A text before tools is
 /// none: the agent was to go on.
-fn mark_answer(made: &mut [Made], more: bool, outcome: &Outcome) {
+fn mark_answer(made: &mut [Made], more: bool, outcome: TurnStatus) {
     let channel = match outcome {
-        Outcome::Finalized if !more => Channel::Final,
-        Outcome::Failed { .. } | Outcome::Cancelled => Channel::Partial,
+        TurnStatus::Finalized if !more => Channel::Final,
+        TurnStatus::Failed | TurnStatus::Cancelled => Channel::Partial,
         _ => return,
     };
     if let Some(last) = made.iter_mut().rev().find(|made| made.can_answer) {
@@ -257,9 +306,4 @@ fn metadata<'m>(
     let mut metadata = Writer::default();
     metadata.nested(program, notes);
     RawJson::from_checked(metadata.finish())
-}
-
-/// An item id; `None` when the text cannot be one.
-fn item_id(text: &str) -> Option<ItemId> {
-    ItemId::new(text).ok()
 }

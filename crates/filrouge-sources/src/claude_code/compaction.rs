@@ -1,8 +1,8 @@
 //! Compactions: a boundary, and the summary behind it.
 
-use super::record::{Block, Record};
 use super::talk::{Lines, Place};
 use crate::jsonl::Talk;
+use crate::object::Object;
 use crate::{Boundary, PartKind, Role};
 
 /// A boundary whose summary has not come yet.
@@ -17,13 +17,13 @@ impl Lines {
     pub(super) fn summary(
         &mut self,
         talk: &mut Talk,
-        one: &Record<'_>,
+        one: &Object<'_>,
         place: &Place<'_>,
-        blocks: &[Block<'_>],
+        blocks: &[Object<'_>],
     ) {
         let boundary = self.compaction.take();
         let automatic = boundary.as_ref().map(|b| b.automatic);
-        let texts: Vec<_> = blocks.iter().filter_map(|b| b.text.text()).collect();
+        let texts: Vec<_> = blocks.iter().filter_map(|b| b.text("text")).collect();
         let index = self.message(talk, one, place, Role::User);
         if let Some(message) = talk.messages.get_mut(index) {
             message.summary = true;

@@ -1,7 +1,6 @@
 //! The agents a session has started.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The agents of one session, those they have started themselves among them.
 #[derive(Default, Hash)]
@@ -16,12 +15,5 @@ impl Group {
     /// The id of the session in the file of this name.
     pub(super) fn id_of(&self, stem: Box<str>) -> Box<str> {
         self.renamed.get(&stem).cloned().unwrap_or(stem)
-    }
-
-    /// Changes with its content.
-    pub(super) fn mark(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
     }
 }

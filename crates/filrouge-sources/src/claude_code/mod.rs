@@ -14,13 +14,12 @@ mod told;
 mod tree;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
-use crate::later::Later;
-use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
+use crate::{Fingerprint, Header, SkipReason, Skipped, Source, SourceError, TokenRule};
 use group::Group;
 use head::Head;
 use tree::{Owner, Root};
@@ -33,25 +32,21 @@ const AGENT: &str = "claude";
 /// # Errors
 /// [`SourceError`] when there is nothing at `path` or it holds no such history.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
-    Ok(vec![Arc::new(find(path)?)])
+    Root::find(path)?;
+    Ok(watch(path))
 }
 
-fn find(path: &Path) -> Result<Logs<Claude>, SourceError> {
-    let root = Root::find(path)?;
-    Logs::open(Claude { root }, path)
-}
-
-/// As [`open`], whatever is at `path` now: empty as long as nothing is, read within a second once it is there.
+/// As [`open`], whatever is at `path` now: empty as long as nothing is, read once it is there.
 #[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
-    let own = path.to_owned();
-    let open = move || find(&own).map(|logs| Arc::new(logs) as Arc<dyn Source>);
-    let later = Later::new((Claude::NAME, Claude::GENERATION), path, Box::new(open));
-    vec![Arc::new(later)]
+    let claude = Claude {
+        path: path.to_owned(),
+    };
+    vec![Arc::new(Logs::new(claude, path))]
 }
 
 struct Claude {
-    root: Root,
+    path: PathBuf,
 }
 
 /// What a session's reader has to know beyond its file.
@@ -74,15 +69,13 @@ impl Format for Claude {
     const GENERATION: &'static str = "jsonl";
     const RULE: TokenRule = TokenRule::ClaudeCodeMessageOnce;
     type Head = Head;
-    type Beside = ();
     type Context = Context;
     type Reader = talk::Lines;
 
-    fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<LogFile>, SourceError> {
-        Ok(self.root.walk(skipped))
+    fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+        let root = Root::find(&self.path);
+        root.map_or_else(|_| Vec::new(), |root| root.walk(skipped))
     }
-
-    fn beside(&self, _: &mut Vec<Skipped>) {}
 
     fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
         let own = stem(&file.path)
@@ -96,7 +89,6 @@ impl Format for Claude {
     fn settle(
         &self,
         files: Vec<(LogFile, Arc<Head>)>,
-        (): &(),
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Context>> {
         let found = named(files, skipped);
@@ -204,7 +196,7 @@ fn session(one: Found, group: Arc<Group>) -> Session<Context> {
         changes: None,
         fingerprint: None,
     };
-    let mark = group.mark();
+    let mark = Fingerprint::of(&*group).0;
     Session {
         header: Arc::new(header),
         file: one.file,

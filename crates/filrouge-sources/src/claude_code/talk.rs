@@ -21,13 +21,13 @@ use super::Context;
 use super::compaction::Compaction;
 use super::group::Group;
 use super::parts::{
-    Queued, api_error, blocks_of, is_no_person, largest, no_message, prune, trigger_of, user_part,
+    api_error, blocks_of, is_no_person, largest, no_message, prune, trigger_of, user_part,
 };
-use super::record::{Block, Record, Said, Usage, is_aside, matters};
-use super::results::{Result as ToolResult, text_of};
-use crate::jsonl::{Reader, Talk, call, record};
-use crate::object::Refusal;
-use crate::{PartKind, Role, SkipReason, ToolStatus};
+use super::record::is_aside;
+use super::results::{agent_of, changes_of, text_of};
+use crate::jsonl::{Reader, Talk};
+use crate::object::{Object, Refusal};
+use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 
 /// What has to be remembered from line to line.
 pub(crate) struct Lines {
@@ -78,38 +78,38 @@ impl Lines {
         }
     }
 
-    fn place<'a>(&mut self, one: &Record<'a>, number: u64) -> Place<'a> {
-        let at = one.timestamp.time().unwrap_or(self.last_time);
+    fn place<'a>(&mut self, one: &Object<'a>, number: u64) -> Place<'a> {
+        let at = one.at("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);
-        let id = one.uuid.text().filter(|id| !id.is_empty());
+        let id = one.text("uuid").filter(|id| !id.is_empty());
         let other = |session: Cow<'_, str>| *session != *self.own;
         Place {
             id: id.unwrap_or_else(|| format!("line-{number}").into()),
             at,
-            copied: one.session_id.text().is_some_and(other) || one.forked_from.json().is_some(),
+            copied: one.text("sessionId").is_some_and(other) || one.has("forkedFrom"),
         }
     }
 
     fn said(
         &mut self,
         talk: &mut Talk,
-        one: &Record<'_>,
+        one: &Object<'_>,
         place: &Place<'_>,
     ) -> Result<(), Refusal> {
-        let said: Said<'_> = one.message.read().ok_or_else(no_message)?;
-        let blocks = blocks_of(said.content);
-        if one.is_compact_summary.is_true() {
+        let said = one.at("message").object().ok_or_else(no_message)?;
+        let blocks = blocks_of(said.at("content"));
+        if one.is_true("isCompactSummary") {
             self.summary(talk, one, place, &blocks);
             return Ok(());
         }
         let mut message = None;
         for (index, block) in blocks.iter().enumerate() {
-            if block.kind.text().as_deref() == Some("tool_result") {
+            if block.text("type").as_deref() == Some("tool_result") {
                 self.result(talk, one, place, index, block);
                 continue;
             }
             let at = *message.get_or_insert_with(|| self.message(talk, one, place, Role::User));
-            let aside = one.is_meta.is_true() || one.origin.json().is_some_and(is_no_person);
+            let aside = one.is_true("isMeta") || is_no_person(one.at("origin"));
             talk.part(at, place.part(index), place.at, user_part(block, aside));
         }
         if blocks.is_empty() {
@@ -121,22 +121,22 @@ impl Lines {
     pub(super) fn message(
         &self,
         talk: &mut Talk,
-        one: &Record<'_>,
+        one: &Object<'_>,
         place: &Place<'_>,
         role: Role,
     ) -> usize {
         let index = talk.add(place.id.clone(), role, place.at);
         if let Some(message) = talk.messages.get_mut(index) {
-            message.parent_id = one.parent_uuid.boxed();
+            message.parent_id = one.boxed("parentUuid");
             message.copied = place.copied;
             message.agent = (role != Role::System).then(|| self.agent_of(one));
         }
         index
     }
 
-    fn agent_of(&self, one: &Record<'_>) -> Box<str> {
-        let side = one.is_sidechain.is_true() && *self.agent == *super::AGENT;
-        let named = one.attribution_agent.boxed();
+    fn agent_of(&self, one: &Object<'_>) -> Box<str> {
+        let side = one.is_true("isSidechain") && *self.agent == *super::AGENT;
+        let named = one.boxed("attributionAgent");
         named.unwrap_or_else(|| {
             if side {
                 "subagent".into()
@@ -149,19 +149,18 @@ impl Lines {
     fn result(
         &mut self,
         talk: &mut Talk,
-        one: &Record<'_>,
+        one: &Object<'_>,
         place: &Place<'_>,
         index: usize,
-        block: &Block<'_>,
+        block: &Object<'_>,
     ) {
         let call_id = block
-            .tool_use_id
-            .boxed()
+            .boxed("tool_use_id")
             .unwrap_or_else(|| place.part(index).into());
         if !talk.calls.contains_key(&call_id) {
             // The call was in a line that is lost; its result is not.
             let at = self.message(talk, one, place, Role::Assistant);
-            let lost = call(call_id.clone(), "unknown".into(), "null".into());
+            let lost = Tool::call(call_id.clone(), "unknown".into(), "null".into());
             talk.part(
                 at,
                 place.part(index),
@@ -169,21 +168,20 @@ impl Lines {
                 PartKind::Tool(Box::new(lost)),
             );
         }
-        let told: ToolResult<'_> = one.tool_use_result.read().unwrap_or_default();
+        let told = one.at("toolUseResult").object().unwrap_or_default();
         let Some(tool) = talk.tool(&call_id, Some(place.at)) else {
             return;
         };
-        let text = Some(text_of(block.content));
-        if block.is_error.is_true() {
+        let text = Some(text_of(block.at("content")));
+        if block.is_true("is_error") {
             (tool.status, tool.error) = (ToolStatus::Error, text);
         } else {
             (tool.status, tool.output) = (ToolStatus::Completed, text);
         }
-        tool.child = told
-            .agent()
+        tool.child = agent_of(&told)
             .map(|stem| self.group.id_of(stem))
             .or_else(|| tool.child.take());
-        if let Some((changes, file)) = told.changes() {
+        if let Some((changes, file)) = changes_of(&told) {
             tool.changes = Some(changes);
             tool.files = vec![file];
         }
@@ -192,11 +190,11 @@ impl Lines {
     fn answered(
         &mut self,
         talk: &mut Talk,
-        one: &Record<'_>,
+        one: &Object<'_>,
         place: &Place<'_>,
     ) -> Result<(), Refusal> {
-        let said: Said<'_> = one.message.read().ok_or_else(no_message)?;
-        let id = said.id.boxed().unwrap_or_else(|| place.id.clone().into());
+        let said = one.at("message").object().ok_or_else(no_message)?;
+        let id = said.boxed("id").unwrap_or_else(|| place.id.clone().into());
         let index = match self.answers.get(&id) {
             Some(index) => *index,
             None => {
@@ -209,36 +207,36 @@ impl Lines {
             }
         };
         self.last_answer = Some(index);
-        for (at, block) in blocks_of(said.content).iter().enumerate() {
+        for (at, block) in blocks_of(said.at("content")).iter().enumerate() {
             let kind = self.answer_part(block, place, at);
             talk.part(index, place.part(at), place.at, kind);
         }
         if let Some(message) = talk.messages.get_mut(index) {
             message.completed = message.completed.max(Some(place.at));
-            message.finish = said.stop_reason.boxed().or_else(|| message.finish.take());
-            message.model = said.model.boxed().filter(|m| !m.starts_with('<'));
-            message.cost = one.cost.float().or(message.cost);
-            if let Some(usage) = said.usage.read::<Usage<'_>>() {
+            message.finish = said.boxed("stop_reason").or_else(|| message.finish.take());
+            message.model = said.boxed("model").filter(|m| !m.starts_with('<'));
+            message.cost = one.at("costUSD").float().or(message.cost);
+            if let Some(usage) = said.at("usage").object() {
                 message.tokens = Some(largest(message.tokens, &usage));
             }
         }
-        if one.is_api_error_message.is_true() {
+        if one.is_true("isApiErrorMessage") {
             talk.fail(index, api_error(one, &said));
         }
         Ok(())
     }
 
-    fn answer_part(&self, block: &Block<'_>, place: &Place<'_>, at: usize) -> PartKind {
-        match block.kind.text().as_deref() {
+    fn answer_part(&self, block: &Object<'_>, place: &Place<'_>, at: usize) -> PartKind {
+        match block.text("type").as_deref() {
             Some("thinking") => PartKind::Reasoning {
-                text: block.thinking.text().unwrap_or_default().into(),
+                text: block.text("thinking").unwrap_or_default().into(),
             },
             Some("redacted_thinking") => PartKind::Reasoning { text: "".into() },
             Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
-                let id = block.id.boxed().unwrap_or_else(|| place.part(at).into());
-                let name = block.name.boxed().unwrap_or_else(|| "unknown".into());
-                let input = block.input.json().unwrap_or("null");
-                let mut tool = call(id, name, input.into());
+                let id = block.boxed("id").unwrap_or_else(|| place.part(at).into());
+                let name = block.boxed("name").unwrap_or_else(|| "unknown".into());
+                let input = block.at("input").json().unwrap_or("null");
+                let mut tool = Tool::call(id, name, input.into());
                 tool.child = self.group.by_call.get(&tool.call_id).cloned();
                 PartKind::Tool(Box::new(tool))
             }
@@ -246,20 +244,20 @@ impl Lines {
         }
     }
 
-    fn system(&mut self, talk: &mut Talk, one: &Record<'_>, place: &Place<'_>, line: &str) {
-        let subtype = one.subtype.text().unwrap_or_default();
+    fn system(&mut self, talk: &mut Talk, one: &Object<'_>, place: &Place<'_>, line: &str) {
+        let subtype = one.text("subtype").unwrap_or_default();
         match &*subtype {
             "compact_boundary" => {
                 self.bare_boundary(talk);
                 self.compaction = Some(Compaction {
                     id: place.id.clone().into(),
                     at: place.at,
-                    automatic: trigger_of(one.compact_metadata).as_deref() == Some("auto"),
+                    automatic: trigger_of(one.at("compactMetadata")).as_deref() == Some("auto"),
                 });
             }
-            "microcompact_boundary" => prune(talk, one.microcompact_metadata, place.at),
+            "microcompact_boundary" => prune(talk, one.at("microcompactMetadata"), place.at),
             _ => {
-                let kind = match one.content.boxed() {
+                let kind = match one.boxed("content") {
                     Some(text) => PartKind::Text {
                         text,
                         synthetic: true,
@@ -277,21 +275,20 @@ impl Lines {
         }
     }
 
-    fn queued(&mut self, talk: &mut Talk, one: &Record<'_>, place: &Place<'_>) {
-        let Some(queued) = one.attachment.read::<Queued<'_>>() else {
+    fn queued(&mut self, talk: &mut Talk, one: &Object<'_>, place: &Place<'_>) {
+        let Some(queued) = one.at("attachment").object() else {
             return;
         };
-        if queued.kind.text().as_deref() != Some("queued_command") {
+        if queued.text("type").as_deref() != Some("queued_command") {
             return;
         }
-        let blocks = blocks_of(queued.prompt);
+        let blocks = blocks_of(queued.at("prompt"));
         if blocks.is_empty() {
             return;
         }
         let index = self.message(talk, one, place, Role::User);
         let aside = queued
-            .command_mode
-            .text()
+            .text("commandMode")
             .is_some_and(|mode| mode != "prompt");
         for (at, block) in blocks.iter().enumerate() {
             talk.part(index, place.part(at), place.at, user_part(block, aside));
@@ -299,9 +296,9 @@ impl Lines {
     }
 
     /// The program tells the sum of the session so far; what it has grown by is of the message before.
-    fn cost(&mut self, talk: &mut Talk, one: &Record<'_>) {
-        let own = one.session_id.text().is_none_or(|id| *id == *self.own);
-        let (Some(total), true) = (one.total_cost.float(), own) else {
+    fn cost(&mut self, talk: &mut Talk, one: &Object<'_>) {
+        let own = one.text("sessionId").is_none_or(|id| *id == *self.own);
+        let (Some(total), true) = (one.at("totalCostUSD").float(), own) else {
             return;
         };
         let grown = if total < self.cost {
@@ -319,21 +316,20 @@ impl Lines {
 
 impl Reader for Lines {
     fn line(&mut self, talk: &mut Talk, number: u64, line: &str) -> Result<(), Refusal> {
-        if !matters(line.as_bytes()) {
-            return Ok(());
-        }
-        let one: Record<'_> = record(line)?;
-        let Some(kind) = one.kind.text() else {
+        let one = Object::parse(line)?;
+        let Some(kind) = one.text("type") else {
             let detail = "type is absent or no text";
             return Err((SkipReason::BadField, detail.to_owned()));
         };
+        if is_aside(&one, &kind) {
+            return Ok(());
+        }
         match &*kind {
             "user" | "assistant" | "system" | "attachment" => {}
             "cost-state" => {
                 self.cost(talk, &one);
                 return Ok(());
             }
-            kind if is_aside(kind.as_bytes()) => return Ok(()),
             kind => {
                 talk.unknown(kind);
                 return Ok(());

@@ -1,34 +1,35 @@
 //! Events: verdicts on calls, errors, sessions that were started; texts where nothing else has them.
 
 use super::outputs::{fail, joined};
-use super::record::{Done, Event, Piece};
 use super::talk::{Lines, Mode, Place};
-use crate::jsonl::{Raw, Talk};
+use crate::jsonl::Talk;
+use crate::object::Object;
+use crate::raw::Raw;
 use crate::{MessageError, PartKind, Role};
 
 impl Lines {
-    pub(super) fn take_event(&mut self, talk: &mut Talk, event: &Event<'_>, number: u64, at: i64) {
-        let kind = event.kind.text().unwrap_or_default();
+    pub(super) fn take_event(&mut self, talk: &mut Talk, event: &Object<'_>, number: u64, at: i64) {
+        let kind = event.text("type").unwrap_or_default();
         match &*kind {
             "item_completed" => self.completed(talk, event, number, at),
             "user_message" | "agent_message" | "agent_reasoning" => {
                 self.seen[2] = true;
                 if self.mode == Mode::Events {
-                    let text = event.message.boxed().or_else(|| event.text.boxed());
+                    let text = event.boxed("message").or_else(|| event.boxed("text"));
                     self.said(talk, event, number, at, &kind, text);
                 }
             }
             "exec_command_end" => {
-                let failed = event.exit_code.json().is_some_and(|code| code != "0");
-                self.verdict(talk, event.call_id, failed);
+                let failed = event.at("exit_code").json().is_some_and(|code| code != "0");
+                self.verdict(talk, event.at("call_id"), failed);
             }
             "patch_apply_end" => {
-                let failed = event.success.json() == Some("false");
-                self.verdict(talk, event.call_id, failed);
+                let failed = event.at("success").json() == Some("false");
+                self.verdict(talk, event.at("call_id"), failed);
             }
             "collab_agent_spawn_end" => {
                 if let (Some(call), Some(child)) =
-                    (event.call_id.boxed(), event.new_thread_id.boxed())
+                    (event.boxed("call_id"), event.boxed("new_thread_id"))
                 {
                     if let Some(tool) = talk.tool(&call, None) {
                         tool.child = Some(child.clone());
@@ -63,26 +64,26 @@ impl Lines {
         }
     }
 
-    fn completed(&mut self, talk: &mut Talk, event: &Event<'_>, number: u64, at: i64) {
-        let Some(done) = event.item.read::<Done<'_>>() else {
+    fn completed(&mut self, talk: &mut Talk, event: &Object<'_>, number: u64, at: i64) {
+        let Some(done) = event.at("item").object() else {
             return;
         };
-        let kind = done.kind.text().unwrap_or_default();
+        let kind = done.text("type").unwrap_or_default();
         let word = match &*kind {
             "UserMessage" => "user_message",
             "AgentMessage" => "agent_message",
             "Reasoning" => "agent_reasoning",
             _ => {
-                let status = done.status.text();
+                let status = done.text("status");
                 let failed = matches!(status.as_deref(), Some("failed" | "declined"));
-                self.verdict(talk, done.id, failed);
+                self.verdict(talk, done.at("id"), failed);
                 return;
             }
         };
         self.seen[1] = true;
         if self.mode == Mode::Completed {
-            let texts: Option<Vec<Piece<'_>>> = done.content.read();
-            let summary: Option<Vec<Raw<'_>>> = done.summary_text.read();
+            let texts: Option<Vec<Object<'_>>> = done.at("content").objects();
+            let summary: Option<Vec<Raw<'_>>> = done.at("summary_text").list();
             let summary = summary.map(|texts| {
                 let texts = texts.iter().filter_map(|text| text.text());
                 texts.collect::<Vec<_>>().join("\n\n")
@@ -95,7 +96,7 @@ impl Lines {
     fn said(
         &mut self,
         talk: &mut Talk,
-        event: &Event<'_>,
+        event: &Object<'_>,
         number: u64,
         at: i64,
         kind: &str,
@@ -122,19 +123,18 @@ impl Lines {
         }
     }
 
-    fn failed(&mut self, talk: &mut Talk, event: &Event<'_>, number: u64, at: i64, kind: &str) {
+    fn failed(&mut self, talk: &mut Talk, event: &Object<'_>, number: u64, at: i64, kind: &str) {
         let place = self.event_place(event, number, at);
         let index = match self.answer {
             Some(index) => index,
             None => self.answer(talk, &place),
         };
-        let text = event.message.boxed().or_else(|| event.reason.boxed());
-        let info = event.codex_error_info;
+        let text = event.boxed("message").or_else(|| event.boxed("reason"));
+        let info = event.at("codex_error_info");
         // A word, or an object with the word as its only key.
-        let word = info.boxed().or_else(|| {
-            let fields: std::collections::BTreeMap<Box<str>, Raw<'_>> = info.read()?;
-            fields.into_keys().next()
-        });
+        let word = info
+            .boxed()
+            .or_else(|| info.object()?.key().map(Into::into));
         let error = MessageError {
             name: word.unwrap_or_else(|| kind.into()),
             message: text.unwrap_or_default(),
@@ -144,8 +144,8 @@ impl Lines {
         self.close();
     }
 
-    fn event_place(&mut self, event: &Event<'_>, number: u64, at: i64) -> Place {
-        let turn = event.turn_id.text();
+    fn event_place(&mut self, event: &Object<'_>, number: u64, at: i64) -> Place {
+        let turn = event.text("turn_id");
         let copied = self.is_copy(turn.as_deref(), at);
         let id = self.unique(None, number);
         Place { id, at, copied }

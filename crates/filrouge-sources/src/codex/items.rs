@@ -1,10 +1,11 @@
 //! Items of the talk to parts.
 
 use super::outputs::{joined, read, settle};
-use super::record::{Item, Passed, Piece};
 use super::talk::{Lines, Mode, Place};
-use crate::jsonl::{Raw, Talk, call};
-use crate::{PartKind, Role, ToolStatus};
+use crate::jsonl::Talk;
+use crate::object::Object;
+use crate::raw::Raw;
+use crate::{PartKind, Role, Tool, ToolStatus};
 
 /// How texts begin that the program puts into messages of the user, where it does not say what a text is.
 const PUT_IN: &[&str] = &[
@@ -35,18 +36,18 @@ impl Lines {
     pub(super) fn take_item(
         &mut self,
         talk: &mut Talk,
-        item: &Item<'_>,
-        passed: &Passed<'_>,
+        item: &Object<'_>,
+        passed: &Object<'_>,
         place: &Place,
         json: &str,
     ) {
-        let kind = item.kind.text().unwrap_or_default();
+        let kind = item.text("type").unwrap_or_default();
         match &*kind {
             "message" => self.message(talk, item, passed, place),
             "reasoning" => {
                 let mut texts = Vec::new();
-                for pieces in [item.summary, item.content] {
-                    let pieces: Vec<Piece<'_>> = pieces.read().unwrap_or_default();
+                for pieces in [item.at("summary"), item.at("content")] {
+                    let pieces: Vec<Object<'_>> = pieces.objects().unwrap_or_default();
                     texts.extend((!pieces.is_empty()).then(|| joined(&pieces)));
                 }
                 let text = texts.join("\n\n").into();
@@ -80,10 +81,10 @@ impl Lines {
         talk.part(index, place.id.clone(), place.at, kind);
     }
 
-    fn message(&mut self, talk: &mut Talk, item: &Item<'_>, passed: &Passed<'_>, place: &Place) {
-        let pieces: Vec<Raw<'_>> = item.content.read().unwrap_or_default();
-        let kinds: Vec<Raw<'_>> = passed.content_item_kinds.read().unwrap_or_default();
-        let role = match item.role.text().as_deref() {
+    fn message(&mut self, talk: &mut Talk, item: &Object<'_>, passed: &Object<'_>, place: &Place) {
+        let pieces: Vec<Raw<'_>> = item.at("content").list().unwrap_or_default();
+        let kinds: Vec<Raw<'_>> = passed.at("content_item_kinds").list().unwrap_or_default();
+        let role = match item.text("role").as_deref() {
             Some("assistant") => Role::Assistant,
             Some("user") => Role::User,
             _ => Role::System,
@@ -126,42 +127,46 @@ impl Lines {
         }
     }
 
-    fn called(&mut self, talk: &mut Talk, item: &Item<'_>, place: &Place, kind: &str) {
-        let id = item.call_id.boxed().unwrap_or_else(|| place.id.clone());
-        let named = match (item.namespace.text(), item.name.boxed()) {
+    fn called(&mut self, talk: &mut Talk, item: &Object<'_>, place: &Place, kind: &str) {
+        let id = item.boxed("call_id").unwrap_or_else(|| place.id.clone());
+        let named = match (item.text("namespace"), item.boxed("name")) {
             (Some(space), Some(name)) => Some(format!("{space}{name}").into()),
             (_, name) => name,
         };
         let name = named.unwrap_or_else(|| kind.strip_suffix("_call").unwrap_or(kind).into());
         // Arguments are JSON in a string; the input of a custom tool is any text.
-        let arguments = item.arguments.text();
+        let arguments = item.text("arguments");
         let valid = |text: &str| serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok();
         let input = match arguments.as_deref() {
             Some(text) if valid(text) => text,
-            Some(_) => item.arguments.json().unwrap_or("null"),
-            None => item.input.json().or(item.action.json()).unwrap_or("null"),
+            Some(_) => item.at("arguments").json().unwrap_or("null"),
+            None => item
+                .at("input")
+                .json()
+                .or(item.at("action").json())
+                .unwrap_or("null"),
         };
-        let mut tool = call(id.clone(), name, input.into());
+        let mut tool = Tool::call(id.clone(), name, input.into());
         tool.child = self.children.get(&id).cloned();
         self.wrote(talk, place, PartKind::Tool(Box::new(tool)));
         // These are done by whoever runs the model; no output follows.
         let alone = matches!(kind, "web_search_call" | "image_generation_call");
-        let done = alone && item.status.text().as_deref() == Some("completed");
+        let done = alone && item.text("status").as_deref() == Some("completed");
         if done && let Some(tool) = talk.tool(&id, Some(place.at)) {
             tool.status = ToolStatus::Completed;
         }
     }
 
-    fn gave(&mut self, talk: &mut Talk, item: &Item<'_>, place: &Place) {
-        let id = item.call_id.boxed().unwrap_or_else(|| place.id.clone());
+    fn gave(&mut self, talk: &mut Talk, item: &Object<'_>, place: &Place) {
+        let id = item.boxed("call_id").unwrap_or_else(|| place.id.clone());
         if !talk.calls.contains_key(&id) {
             // The call was in a line that is lost; what it gave is not.
-            let lost = call(id.clone(), "unknown".into(), "null".into());
+            let lost = Tool::call(id.clone(), "unknown".into(), "null".into());
             self.wrote(talk, place, PartKind::Tool(Box::new(lost)));
         }
         let failed = self.failed.remove(&id);
         if let Some(tool) = talk.tool(&id, Some(place.at)) {
-            let (text, is_failure) = read(item.output);
+            let (text, is_failure) = read(item.at("output"));
             settle(tool, text, failed || is_failure);
         }
         self.close();
@@ -170,8 +175,8 @@ impl Lines {
 
 /// A piece of a message's content. Never the content of a file.
 fn part_of(raw: Raw<'_>, role: Role, named: Option<&str>) -> Option<PartKind> {
-    let piece: Piece<'_> = raw.read()?;
-    if let Some(text) = piece.text.text() {
+    let piece: Object<'_> = raw.object()?;
+    if let Some(text) = piece.text("text") {
         let synthetic = match role {
             Role::Assistant => false,
             Role::User => is_put_in(named, &text),
@@ -182,12 +187,12 @@ fn part_of(raw: Raw<'_>, role: Role, named: Option<&str>) -> Option<PartKind> {
             synthetic,
         });
     }
-    let kind = piece.kind.boxed().unwrap_or_else(|| "unknown".into());
+    let kind = piece.boxed("type").unwrap_or_else(|| "unknown".into());
     if &*kind != "input_image" {
         let json = raw.json().unwrap_or_default().into();
         return Some(PartKind::Other { name: kind, json });
     }
-    let url = piece.image_url.boxed();
+    let url = piece.boxed("image_url");
     let inside = url.as_ref().and_then(|url| url.strip_prefix("data:"));
     let mime = inside
         .and_then(|data| data.split([';', ',']).next())

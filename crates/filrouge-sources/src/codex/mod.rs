@@ -7,22 +7,20 @@ mod events;
 mod head;
 mod items;
 mod outputs;
-mod record;
 mod talk;
 mod threads;
 mod tree;
 mod usage;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest};
-use crate::later::Later;
-use crate::{Header, SkipReason, Skipped, Source, SourceError, TokenRule};
+use crate::{Fingerprint, Header, SkipReason, Skipped, Source, SourceError, TokenRule};
 use head::Head;
-use threads::{ById, Thread, Threads};
+use threads::Thread;
 use tree::Root;
 
 /// The agent of a session a person has started.
@@ -33,27 +31,21 @@ const AGENT: &str = "codex";
 /// # Errors
 /// [`SourceError`] when there is nothing at `path` or it holds no such history.
 pub fn open(path: &Path) -> Result<Vec<Arc<dyn Source>>, SourceError> {
-    Ok(vec![Arc::new(find(path)?)])
+    Root::find(path)?;
+    Ok(watch(path))
 }
 
-fn find(path: &Path) -> Result<Logs<Codex>, SourceError> {
-    let root = Root::find(path)?;
-    let threads = Threads::default();
-    Logs::open(Codex { root, threads }, path)
-}
-
-/// As [`open`], whatever is at `path` now: empty as long as nothing is, read within a second once it is there.
+/// As [`open`], whatever is at `path` now: empty as long as nothing is, read once it is there.
 #[must_use]
 pub fn watch(path: &Path) -> Vec<Arc<dyn Source>> {
-    let own = path.to_owned();
-    let open = move || find(&own).map(|logs| Arc::new(logs) as Arc<dyn Source>);
-    let later = Later::new((Codex::NAME, Codex::GENERATION), path, Box::new(open));
-    vec![Arc::new(later)]
+    let codex = Codex {
+        path: path.to_owned(),
+    };
+    vec![Arc::new(Logs::new(codex, path))]
 }
 
 struct Codex {
-    root: Root,
-    threads: Threads,
+    path: PathBuf,
 }
 
 /// What a session's reader has to know beyond its file.
@@ -69,18 +61,12 @@ impl Format for Codex {
     const GENERATION: &'static str = "rollout";
     const RULE: TokenRule = TokenRule::CodexPerResponse;
     type Head = Head;
-    type Beside = Arc<ById>;
     type Context = Context;
     type Reader = talk::Lines;
 
-    fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<LogFile>, SourceError> {
-        Ok(self.root.walk(skipped))
-    }
-
-    fn beside(&self, skipped: &mut Vec<Skipped>) -> Arc<ById> {
-        let home = self.root.home.as_deref();
-        home.map(|home| self.threads.of(home, skipped))
-            .unwrap_or_default()
+    fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile> {
+        let root = Root::find(&self.path);
+        root.map_or_else(|_| Vec::new(), |root| root.walk(skipped))
     }
 
     fn head(&self, file: &LogFile) -> Result<Head, Skipped> {
@@ -94,7 +80,6 @@ impl Format for Codex {
     fn settle(
         &self,
         files: Vec<(LogFile, Arc<Head>)>,
-        threads: &Arc<ById>,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Context>> {
         let mut named: BTreeMap<Box<str>, (LogFile, Arc<Head>)> = BTreeMap::new();
@@ -110,6 +95,9 @@ impl Format for Codex {
                 skipped,
             );
         }
+        let home = Root::find(&self.path).ok().and_then(|root| root.home);
+        let threads = home.map(|home| threads::of(&home, skipped));
+        let threads = threads.unwrap_or_default();
         let nothing = Thread::default();
         let session = |(id, (file, head)): (Box<str>, (LogFile, Arc<Head>))| {
             let thread = threads.get(&id).unwrap_or(&nothing);
@@ -157,6 +145,6 @@ fn session(id: Box<str>, file: LogFile, head: &Head, thread: &Thread) -> Session
             forked,
             created,
         },
-        mark: thread.mark(),
+        mark: Fingerprint::of(&thread.agent).0,
     }
 }

@@ -6,10 +6,8 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
-use super::record::Piece;
-use crate::jsonl::Raw;
+use crate::object::Object;
+use crate::raw::Raw;
 use crate::{Changes, Tool, ToolStatus};
 
 /// How outputs begin that stand for a call nothing has answered.
@@ -21,35 +19,6 @@ const EXIT: [&str; 2] = ["Process exited with code ", "Exit code: "];
 /// How many lines such a head has at most.
 const HEAD_LINES: usize = 6;
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Wrapped<'a> {
-    #[serde(borrow)]
-    output: Raw<'a>,
-    #[serde(borrow)]
-    content: Raw<'a>,
-    #[serde(borrow)]
-    success: Raw<'a>,
-    #[serde(borrow)]
-    metadata: Raw<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Measured<'a> {
-    #[serde(borrow)]
-    exit_code: Raw<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Spawned<'a> {
-    #[serde(borrow)]
-    agent_id: Raw<'a>,
-    #[serde(borrow)]
-    thread_id: Raw<'a>,
-}
-
 /// The text of an output, and whether it is an error.
 pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
     if let Some(text) = output.text() {
@@ -58,19 +27,14 @@ pub(super) fn read(output: Raw<'_>) -> (Box<str>, bool) {
             (text.into(), failed)
         });
     }
-    if let Some(pieces) = output.read::<Vec<Piece<'_>>>() {
+    if let Some(pieces) = output.objects() {
         return (joined(&pieces).into(), false);
     }
-    match output.read::<Wrapped<'_>>() {
+    match output.object() {
         Some(wrapped) => {
-            let failed = wrapped.success.json() == Some("false");
-            let inner = wrapped.content.text().map(Box::<str>::from);
-            let pieces = || {
-                wrapped
-                    .content
-                    .read::<Vec<Piece<'_>>>()
-                    .map(|p| joined(&p).into())
-            };
+            let failed = wrapped.at("success").json() == Some("false");
+            let inner = wrapped.text("content").map(Box::<str>::from);
+            let pieces = || wrapped.at("content").objects().map(|p| joined(&p).into());
             let whole = || output.json().unwrap_or_default().into();
             (inner.or_else(pieces).unwrap_or_else(whole), failed)
         }
@@ -83,10 +47,13 @@ fn unwrapped(text: &str) -> Option<(Box<str>, bool)> {
     if !text.starts_with('{') {
         return None;
     }
-    let wrapped: Wrapped<'_> = serde_json::from_str(text).ok()?;
-    let measured: Measured<'_> = wrapped.metadata.read()?;
-    let failed = measured.exit_code.json().is_some_and(|code| code != "0");
-    Some((wrapped.output.text()?.into(), failed))
+    let wrapped = Object::parse(text).ok()?;
+    let measured: Object<'_> = wrapped.at("metadata").object()?;
+    let failed = measured
+        .at("exit_code")
+        .json()
+        .is_some_and(|code| code != "0");
+    Some((wrapped.text("output")?.into(), failed))
 }
 
 fn is_failure(text: &str) -> bool {
@@ -104,10 +71,10 @@ fn is_failure(text: &str) -> bool {
 }
 
 /// The texts of pieces; what is no text is named by its kind.
-pub(super) fn joined(pieces: &[Piece<'_>]) -> String {
-    let text = |piece: &Piece<'_>| match piece.text.text() {
+pub(super) fn joined(pieces: &[Object<'_>]) -> String {
+    let text = |piece: &Object<'_>| match piece.text("text") {
         Some(text) => text.into_owned(),
-        None => format!("[{}]", piece.kind.text().unwrap_or_default()),
+        None => format!("[{}]", piece.text("type").unwrap_or_default()),
     };
     pieces.iter().map(text).collect::<Vec<_>>().join("\n\n")
 }
@@ -139,11 +106,10 @@ pub(super) fn fail(tool: &mut Tool) {
 }
 
 fn child_of(text: &str) -> Option<Box<str>> {
-    let spawned: Spawned<'_> = serde_json::from_str(text).ok()?;
+    let spawned = Object::parse(text).ok()?;
     spawned
-        .agent_id
-        .boxed()
-        .or_else(|| spawned.thread_id.boxed())
+        .boxed("agent_id")
+        .or_else(|| spawned.boxed("thread_id"))
 }
 
 /// What a patch in Codex's own form changes.
@@ -169,7 +135,7 @@ mod tests {
     use super::*;
 
     fn of(json: &str) -> (Box<str>, bool) {
-        read(serde_json::from_str(json).unwrap())
+        read(Raw::of(Some(json)))
     }
 
     #[test]

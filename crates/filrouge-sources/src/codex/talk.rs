@@ -18,10 +18,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Context;
 use super::copies::Copies;
-use super::record::{Event, Item, Line, Meta, Passed, matters};
 use super::usage::Counter;
-use crate::jsonl::{Reader, Talk, record};
-use crate::object::Refusal;
+use crate::jsonl::{Reader, Talk};
+use crate::object::{Object, Refusal};
 use crate::{Boundary, PartKind, Role, SkipReason, Tokens};
 
 /// Where the talk stands.
@@ -130,13 +129,13 @@ impl Lines {
             .is_some_and(|copies| copies.is_copy(turn, at))
     }
 
-    fn meta(&mut self, meta: &Meta<'_>, at: i64) {
-        let id = meta.id.boxed().unwrap_or_else(|| self.own.clone());
+    fn meta(&mut self, meta: &Object<'_>, at: i64) {
+        let id = meta.boxed("id").unwrap_or_else(|| self.own.clone());
         match &mut self.copies {
             // The first one is the session's own, also where the file has another name.
             None => {
-                let made = meta.timestamp.time().unwrap_or(at);
-                let forked = self.forked || meta.forked_from_id.json().is_some();
+                let made = meta.at("timestamp").time().unwrap_or(at);
+                let forked = self.forked || meta.has("forked_from_id");
                 self.copies = Some(Copies::new(&id, made, forked));
                 self.own = id;
             }
@@ -200,17 +199,17 @@ impl Lines {
         }
     }
 
-    fn compacted(&mut self, talk: &mut Talk, item: &Event<'_>, place: &Place) {
+    fn compacted(&mut self, talk: &mut Talk, item: &Object<'_>, place: &Place) {
         self.spoken();
         let index = talk.add(place.id.clone(), Role::System, place.at);
         if let Some(message) = talk.messages.get_mut(index) {
             message.summary = true;
             message.copied = place.copied;
         }
-        let automatic = item.trigger.text().map(|trigger| trigger == "auto");
+        let automatic = item.text("trigger").map(|trigger| trigger == "auto");
         let kind = PartKind::Compaction {
             automatic: automatic.unwrap_or(false),
-            summary: item.message.boxed(),
+            summary: item.boxed("message"),
         };
         talk.part(index, place.id.clone(), place.at, kind);
         let boundary = Boundary {
@@ -223,20 +222,23 @@ impl Lines {
         self.give_pending(talk, Some(index));
     }
 
-    fn learn(&mut self, event: &Event<'_>) {
-        let (thread, turn) = (event.thread_id.text(), event.turn_id.text());
+    fn learn(&mut self, event: &Object<'_>) {
+        let (thread, turn) = (event.text("thread_id"), event.text("turn_id"));
         if let Some(copies) = &mut self.copies {
             copies.learn(thread.as_deref(), turn.as_deref());
         }
     }
 
     fn item(&mut self, talk: &mut Talk, number: u64, at: i64, text: &str) -> Result<(), Refusal> {
-        let item: Item<'_> = record(text)?;
-        let passed: Passed<'_> = item.passed.read().unwrap_or_default();
-        let noted: Passed<'_> = item.metadata.read().unwrap_or_default();
-        let turn = passed.turn_id.text().or_else(|| noted.turn_id.text());
+        let item = Object::parse(text)?;
+        let passed = item
+            .at("internal_chat_message_metadata_passthrough")
+            .object()
+            .unwrap_or_default();
+        let noted = item.at("metadata").object().unwrap_or_default();
+        let turn = passed.text("turn_id").or_else(|| noted.text("turn_id"));
         let copied = self.is_copy(turn.as_deref(), at);
-        let id = self.unique(item.id.boxed(), number);
+        let id = self.unique(item.boxed("id"), number);
         let place = Place { id, at, copied };
         self.take_item(talk, &item, &passed, &place, text);
         Ok(())
@@ -251,30 +253,30 @@ impl Lines {
         payload: &str,
     ) -> Result<(), Refusal> {
         match kind {
-            "session_meta" => self.meta(&record(payload)?, at),
+            "session_meta" => self.meta(&Object::parse(payload)?, at),
             "response_item" => return self.item(talk, number, at, payload),
             "turn_context" => {
-                let context: Event<'_> = record(payload)?;
-                self.model = context.model.boxed().or_else(|| self.model.take());
+                let context = Object::parse(payload)?;
+                self.model = context.boxed("model").or_else(|| self.model.take());
                 self.learn(&context);
             }
             "token_usage_record" => {
-                let usage: Event<'_> = record(payload)?;
+                let usage = Object::parse(payload)?;
                 self.learn(&usage);
                 let tokens = self.counter.response(&usage);
                 self.usage(talk, tokens, at);
                 self.close();
             }
             "compacted" => {
-                let item: Event<'_> = record(payload)?;
+                let item = Object::parse(payload)?;
                 let copied = self.is_copy(None, at);
                 let id = self.unique(None, number);
                 self.compacted(talk, &item, &Place { id, at, copied });
             }
             "event_msg" => {
-                let event: Event<'_> = record(payload)?;
+                let event = Object::parse(payload)?;
                 self.learn(&event);
-                if event.kind.text().as_deref() == Some("token_count") {
+                if event.text("type").as_deref() == Some("token_count") {
                     let tokens = self.counter.count(&event);
                     // Told after the answer, before or behind what its tools gave.
                     self.open = self.open.or(self.answer);
@@ -293,24 +295,21 @@ impl Lines {
 
 impl Reader for Lines {
     fn line(&mut self, talk: &mut Talk, number: u64, text: &str) -> Result<(), Refusal> {
-        if !matters(text.as_bytes()) {
-            return Ok(());
-        }
-        let line: Line<'_> = record(text)?;
-        let at = line.timestamp.time().unwrap_or(self.last_time);
+        let line = Object::parse(text)?;
+        let at = line.at("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);
-        if self.is_repeated(text, line.ordinal.number()) {
+        if self.is_repeated(text, line.at("ordinal").number()) {
             let detail = "the same record stands there twice";
             return Err((SkipReason::DuplicateId, detail.to_owned()));
         }
-        let place = line.ordinal.number().unwrap_or(number);
-        match (line.kind.text(), line.payload.json()) {
+        let place = line.at("ordinal").number().unwrap_or(number);
+        match (line.text("type"), line.at("payload").json()) {
             (Some(kind), Some(payload)) => self.payload(talk, &kind, place, at, payload),
             // The first versions wrote items without anything around.
             (Some(_), None) => self.item(talk, place, at, text),
-            (None, _) if line.record_type.json().is_some() => Ok(()),
-            (None, _) if line.id.json().is_some() => {
-                self.meta(&record(text)?, at);
+            (None, _) if line.has("record_type") => Ok(()),
+            (None, _) if line.has("id") => {
+                self.meta(&Object::parse(text)?, at);
                 Ok(())
             }
             (None, _) => {

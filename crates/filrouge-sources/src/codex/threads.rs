@@ -2,15 +2,12 @@
 //! without it as well.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
-use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Mark, Reader};
+use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, Reader};
 
 use crate::jsonl::title_of;
-use crate::locked::locked;
 use crate::{SkipReason, Skipped};
 
 /// What the index says of one session.
@@ -23,51 +20,19 @@ pub(crate) struct Thread {
     pub(super) parent: Option<Box<str>>,
 }
 
-/// The threads of the newest index, as of its last change.
-#[derive(Default)]
-pub(super) struct Threads(Mutex<Option<Known>>);
-
 /// Threads by their ids.
-pub(crate) type ById = HashMap<Box<str>, Thread>;
+type ById = HashMap<Box<str>, Thread>;
 
-struct Known {
-    database: ForeignDatabase,
-    path: PathBuf,
-    read: Option<(Mark, Arc<ById>)>,
-}
-
-impl Threads {
-    /// What the index in `home` says now. One that cannot be read is named.
-    pub(super) fn of(&self, home: &Path, skipped: &mut Vec<Skipped>) -> Arc<ById> {
-        let Some(path) = newest(home) else {
-            return Arc::default();
-        };
-        self.read(&path).unwrap_or_else(|why| {
-            skipped.push(Skipped::new(&path, SkipReason::Unreadable, why.to_string()));
-            Arc::default()
-        })
-    }
-
-    fn read(&self, path: &Path) -> Result<Arc<ById>, ForeignError> {
-        let mut known = locked(&self.0);
-        let same = known.take().filter(|known| known.path == path);
-        let mut now = match same {
-            Some(known) => known,
-            None => Known {
-                database: ForeignDatabase::open(path)?,
-                path: path.to_owned(),
-                read: None,
-            },
-        };
-        let mark = now.database.mark()?;
-        let threads = match now.read.take().filter(|(before, _)| *before == mark) {
-            Some((_, threads)) => threads,
-            None => Arc::new(now.database.read(threads)?),
-        };
-        now.read = Some((mark, threads.clone()));
-        *known = Some(now);
-        Ok(threads)
-    }
+/// What the index in `home` says now. One that cannot be read is named.
+pub(super) fn of(home: &Path, skipped: &mut Vec<Skipped>) -> ById {
+    let Some(path) = newest(home) else {
+        return ById::new();
+    };
+    let read = ForeignDatabase::open(&path).and_then(|index| index.read(threads));
+    read.unwrap_or_else(|why| {
+        skipped.push(Skipped::new(&path, SkipReason::Unreadable, why.to_string()));
+        ById::new()
+    })
 }
 
 /// The index of the greatest number.
@@ -132,13 +97,4 @@ fn threads(reader: &Reader<'_>) -> Result<ById, ForeignError> {
         })?;
     }
     Ok(found)
-}
-
-impl Thread {
-    /// Changes with what a conversation takes from the index.
-    pub(super) fn mark(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.agent.hash(&mut hasher);
-        hasher.finish()
-    }
 }

@@ -1,35 +1,9 @@
 //! Tokens. A response's usage is in its `token_usage_record`; earlier versions told the sum of the thread so far in
 //! `token_count` events, the same sum several times.
 
-use serde::Deserialize;
-
-use super::record::Event;
 use crate::Tokens;
-use crate::jsonl::Raw;
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Usage<'a> {
-    #[serde(borrow)]
-    input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cached_input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    cache_write_input_tokens: Raw<'a>,
-    #[serde(borrow)]
-    output_tokens: Raw<'a>,
-    #[serde(borrow)]
-    reasoning_output_tokens: Raw<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Info<'a> {
-    #[serde(borrow)]
-    total_token_usage: Raw<'a>,
-    #[serde(borrow)]
-    last_token_usage: Raw<'a>,
-}
+use crate::object::Object;
+use crate::raw::Raw;
 
 /// Numbers as Codex tells them: `input` with the cache, `output` with reasoning.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,14 +17,14 @@ struct Told {
 
 impl Told {
     fn of(raw: Raw<'_>) -> Option<Self> {
-        let usage: Usage<'_> = raw.read()?;
+        let usage: Object<'_> = raw.object()?;
         let number = |raw: Raw<'_>| raw.number().unwrap_or(0);
         Some(Self {
-            input: number(usage.input_tokens),
-            cached: number(usage.cached_input_tokens),
-            written: number(usage.cache_write_input_tokens),
-            output: number(usage.output_tokens),
-            reasoning: number(usage.reasoning_output_tokens),
+            input: number(usage.at("input_tokens")),
+            cached: number(usage.at("cached_input_tokens")),
+            written: number(usage.at("cache_write_input_tokens")),
+            output: number(usage.at("output_tokens")),
+            reasoning: number(usage.at("reasoning_output_tokens")),
         })
     }
 
@@ -86,15 +60,15 @@ pub(super) struct Counter {
 
 impl Counter {
     /// The tokens of a `token_usage_record`.
-    pub(super) fn response(&mut self, record: &Event<'_>) -> Option<Tokens> {
+    pub(super) fn response(&mut self, record: &Object<'_>) -> Option<Tokens> {
         self.by_response = true;
-        Told::of(record.usage).map(Told::tokens)
+        Told::of(record.at("usage")).map(Told::tokens)
     }
 
     /// What a `token_count` adds; nothing once responses tell their own usage.
-    pub(super) fn count(&mut self, event: &Event<'_>) -> Option<Tokens> {
-        let info: Info<'_> = event.info.read()?;
-        let sum = Told::of(info.total_token_usage)?;
+    pub(super) fn count(&mut self, event: &Object<'_>) -> Option<Tokens> {
+        let info: Object<'_> = event.at("info").object()?;
+        let sum = Told::of(info.at("total_token_usage"))?;
         let before = std::mem::replace(&mut self.sum, sum);
         if self.by_response || sum == before {
             return None;
@@ -102,7 +76,7 @@ impl Counter {
         // A sum that has become smaller begins anew, as after a fork of some versions.
         let added = sum
             .since(before)
-            .or_else(|| Told::of(info.last_token_usage));
+            .or_else(|| Told::of(info.at("last_token_usage")));
         Some(added.unwrap_or(sum).tokens())
     }
 }
@@ -112,7 +86,7 @@ mod tests {
     use super::*;
 
     fn count(counter: &mut Counter, json: &str) -> Option<Tokens> {
-        counter.count(&serde_json::from_str(json).unwrap())
+        counter.count(&Object::parse(json).ok().unwrap())
     }
 
     fn told(total: (u64, u64, u64), last: u64) -> String {

@@ -13,9 +13,33 @@ const HEAD_BYTES_MAX: usize = 1 << 20;
 /// A title made of a prompt is cut after so many characters.
 const TITLE_CHARS: usize = 120;
 
+/// What both ends of a file of records tell; see [`ends`].
+pub(crate) fn records<T: Default>(
+    file: &LogFile,
+    take: impl Fn(&mut T, &str),
+    is_enough: impl Fn(&T) -> bool,
+    count: fn(&T) -> usize,
+) -> Result<T, Skipped> {
+    let skip = |reason, detail| Err(Skipped::new(&file.path, reason, detail));
+    if file.state.size == 0 {
+        return skip(SkipReason::Empty, "0 bytes");
+    }
+    let mut found = T::default();
+    let take = |found: &mut T, line: &[u8]| {
+        if let Ok(text) = std::str::from_utf8(line) {
+            take(found, text.trim());
+        }
+    };
+    ends(file, &mut found, take, is_enough)?;
+    match count(&found) {
+        0 => skip(SkipReason::Malformed, "holds no record that can be read"),
+        _ => Ok(found),
+    }
+}
+
 /// Gives `take` the lines of both ends of a file. Of the first end only those up to where `found` has what it is for;
 /// until then more of it is read.
-pub(crate) fn ends<T: Default>(
+fn ends<T: Default>(
     file: &LogFile,
     found: &mut T,
     take: impl Fn(&mut T, &[u8]),

@@ -1,7 +1,7 @@
 //! The lines of a file that its program may be writing: one pass, one buffer, bounded by the longest line that is read.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
 /// Longest line that is read; a longer one is named and left out.
 pub(super) const LINE_BYTES_MAX: usize = 64 << 20;
@@ -23,77 +23,41 @@ pub(super) struct Line<'a> {
 
 /// Reads a file line by line.
 pub(super) struct Lines {
-    file: File,
-    buffer: Vec<u8>,
-    /// Where the next line begins in the buffer.
-    start: usize,
-    /// How far the buffer was searched for an end.
-    searched: usize,
+    file: BufReader<File>,
+    line: Vec<u8>,
     number: u64,
-    at_end: bool,
-    /// Inside a line that is too long.
-    dropping: bool,
 }
 
 impl Lines {
-    pub(super) const fn new(file: File) -> Self {
+    pub(super) fn new(file: File) -> Self {
         Self {
-            file,
-            buffer: Vec::new(),
-            start: 0,
-            searched: 0,
+            file: BufReader::with_capacity(CHUNK, file),
+            line: Vec::new(),
             number: 0,
-            at_end: false,
-            dropping: false,
         }
     }
 
     /// The next line; `None` behind the last.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        loop {
-            let unseen = self.buffer.get(self.searched..).unwrap_or_default();
-            if let Some(found) = memchr::memchr(b'\n', unseen) {
-                let end = self.searched + found;
-                return Ok(Some(self.take(end, true)));
-            }
-            self.searched = self.buffer.len();
-            if self.searched - self.start > LINE_BYTES_MAX {
-                self.dropping = true;
-                self.start = self.searched;
-            }
-            if self.at_end {
-                let rest = self.searched > self.start || self.dropping;
-                return Ok(rest.then(|| self.take(self.searched, false)));
-            }
-            self.fill()?;
+        self.line.clear();
+        let mut room = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);
+        if room.read_until(b'\n', &mut self.line)? == 0 {
+            return Ok(None);
         }
-    }
-
-    fn take(&mut self, end: usize, ended: bool) -> Line<'_> {
-        let start = std::mem::replace(&mut self.start, end + usize::from(ended));
-        self.searched = self.start;
         self.number += 1;
-        let dropped = std::mem::take(&mut self.dropping);
-        let too_long = dropped || end - start > LINE_BYTES_MAX;
-        let bytes = self.buffer.get(start..end).unwrap_or_default();
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        Line {
+        let ended = self.line.ends_with(b"\n");
+        let too_long = !ended && self.line.len() > LINE_BYTES_MAX;
+        if too_long {
+            self.line.clear();
+            self.file.skip_until(b'\n')?;
+        }
+        let bytes = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        Ok(Some(Line {
             number: self.number,
-            bytes: if too_long { &[] } else { bytes },
+            bytes: bytes.strip_suffix(b"\r").unwrap_or(bytes),
             ended,
             too_long,
-        }
-    }
-
-    fn fill(&mut self) -> io::Result<()> {
-        self.buffer.drain(..self.start);
-        self.searched -= self.start;
-        self.start = 0;
-        let got = (&mut self.file)
-            .take(CHUNK as u64)
-            .read_to_end(&mut self.buffer)?;
-        self.at_end = got < CHUNK;
-        Ok(())
+        }))
     }
 }
 

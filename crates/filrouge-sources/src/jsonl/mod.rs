@@ -11,29 +11,26 @@ mod state;
 mod talk;
 #[cfg(test)]
 mod tests;
-mod text;
-mod time;
-mod view;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::files::canonical;
+use crate::locked::locked;
 use crate::object::Refusal;
 use crate::{
-    Conversation, Header, Listing, LoadedSession, ReadError, SkipReason, Skipped, Source,
-    SourceError, TokenRule, turns_of,
+    Conversation, Fingerprint, Header, Listing, LoadedSession, ReadError, SkipReason, Skipped,
+    Source, SourceError, TokenRule, turns_of,
 };
 
-pub(crate) use ends::{ends, title_of};
+pub(crate) use ends::{records, title_of};
 use lines::{LINE_BYTES_MAX, Lines};
 pub(crate) use newest::keep_newest;
 pub(crate) use state::{LogFile, State, children, stem};
-pub(crate) use talk::{Talk, call};
-pub(crate) use text::Raw;
-use view::Cached;
+pub(crate) use talk::Talk;
 
 /// What one program's files are like.
 pub(crate) trait Format: Send + Sync + Sized + 'static {
@@ -45,18 +42,13 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     const RULE: TokenRule;
     /// What both ends of a file tell.
     type Head: Send + Sync;
-    /// What sessions are made of beside their files.
-    type Beside: PartialEq + Send + Sync;
     /// What a session's reader has to know beyond its file.
     type Context: Send + Sync;
     /// Reads the lines of one file.
     type Reader: Reader;
 
     /// All files there are.
-    fn walk(&self, skipped: &mut Vec<Skipped>) -> Result<Vec<LogFile>, SourceError>;
-
-    /// What there is beside the files now.
-    fn beside(&self, skipped: &mut Vec<Skipped>) -> Self::Beside;
+    fn walk(&self, skipped: &mut Vec<Skipped>) -> Vec<LogFile>;
 
     /// Reads both ends of a file.
     fn head(&self, file: &LogFile) -> Result<Self::Head, Skipped>;
@@ -65,7 +57,6 @@ pub(crate) trait Format: Send + Sync + Sized + 'static {
     fn settle(
         &self,
         files: Vec<(LogFile, Arc<Self::Head>)>,
-        beside: &Self::Beside,
         skipped: &mut Vec<Skipped>,
     ) -> Vec<Session<Self::Context>>;
 
@@ -97,31 +88,76 @@ pub(crate) struct Logs<F: Format> {
     format: F,
     /// [`Source::path`].
     at: PathBuf,
-    cached: Cached<F>,
+    known: Mutex<Known<F>>,
 }
 
+/// The sessions as they were listed last.
+struct Known<F: Format> {
+    /// Heads by their files, valid as long as a file's state.
+    heads: HashMap<PathBuf, (State, Head<F>)>,
+    sessions: HashMap<Box<str>, Arc<Session<F::Context>>>,
+}
+
+type Head<F> = Result<Arc<<F as Format>::Head>, Skipped>;
+
 impl<F: Format> Logs<F> {
-    /// Looks through the folder once, so that a wrong one is refused at once.
-    pub(crate) fn open(format: F, path: &Path) -> Result<Self, SourceError> {
-        let logs = Self {
+    /// The history at `path`, empty as long as nothing is there.
+    pub(crate) fn new(format: F, path: &Path) -> Self {
+        let known = Known {
+            heads: HashMap::new(),
+            sessions: HashMap::new(),
+        };
+        Self {
             format,
             at: canonical(path),
-            cached: Cached::default(),
-        };
-        logs.list()?;
-        Ok(logs)
+            known: Mutex::new(known),
+        }
     }
 
     /// A session whose file is as the last listing has seen it; else the sessions are listed again.
     fn session(&self, id: &str) -> Result<Arc<Session<F::Context>>, ReadError> {
+        let known = || locked(&self.known).sessions.get(id).cloned();
         let is_there = |session: &Arc<Session<F::Context>>| {
             State::of(&session.file.path) == Some(session.file.state)
         };
-        if let Some(session) = self.cached.session(id).filter(is_there) {
+        if let Some(session) = known().filter(is_there) {
             return Ok(session);
         }
-        let view = self.cached.view(&self.format)?;
-        view.session(id).ok_or(ReadError::Gone)
+        self.look();
+        known().ok_or(ReadError::Gone)
+    }
+
+    /// Lists the sessions, and remembers them. Of several who ask at once one looks.
+    fn look(&self) -> Listing {
+        let mut known = locked(&self.known);
+        let (mut skipped, mut found, mut heads) = (Vec::new(), Vec::new(), HashMap::new());
+        for file in self.format.walk(&mut skipped) {
+            let before = known.heads.remove(&file.path);
+            let head = match before.filter(|(state, _)| *state == file.state) {
+                Some((_, head)) => head,
+                None => self.format.head(&file).map(Arc::new),
+            };
+            heads.insert(file.path.clone(), (file.state, head.clone()));
+            match head {
+                Ok(head) => found.push((file, head)),
+                Err(why) => skipped.push(why),
+            }
+        }
+        known.heads = heads;
+        let sessions = self.format.settle(found, &mut skipped).into_iter();
+        let sessions = sessions.map(|mut session| {
+            let fingerprint = Fingerprint::of(&(session.file.state.lasting(), session.mark));
+            Arc::make_mut(&mut session.header).fingerprint = Some(fingerprint);
+            (session.header.id.clone(), Arc::new(session))
+        });
+        known.sessions = sessions.collect();
+        let headers = known.sessions.values().map(|one| one.header.clone());
+        let listing = Listing {
+            headers: headers.collect(),
+            skipped,
+            truncated: false,
+        };
+        listing.in_order()
     }
 
     /// Reads a file whole.
@@ -162,7 +198,7 @@ impl<F: Format> Source for Logs<F> {
     }
 
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
-        Ok(self.cached.view(&self.format)?.listing.clone())
+        Ok(Arc::new(self.look()))
     }
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
@@ -219,24 +255,4 @@ fn text_of<'a>(line: &lines::Line<'a>) -> Result<&'a str, Refusal> {
 fn torn() -> Refusal {
     let detail = "the last line has no end: it is still being written, or its program died";
     (SkipReason::Torn, detail.to_owned())
-}
-
-/// Reads a line as a record.
-pub(crate) fn record<'a, T: serde::Deserialize<'a>>(line: &'a str) -> Result<T, Refusal> {
-    // A list would be read as the fields in their order.
-    if line.starts_with('[') {
-        return Err((SkipReason::Malformed, "not a JSON object".to_owned()));
-    }
-    serde_json::from_str(line).map_err(|error| {
-        if memchr::memchr(0, line.as_bytes()).is_some() {
-            (SkipReason::Torn, "holds NUL bytes".to_owned())
-        } else if error.is_eof() {
-            (SkipReason::Torn, "ends too early".to_owned())
-        } else if line.starts_with('{') && error.is_data() {
-            (SkipReason::DuplicateKey, "a key is there twice".to_owned())
-        } else {
-            let detail = format!("not a JSON object (column {})", error.column());
-            (SkipReason::Malformed, detail)
-        }
-    })
 }

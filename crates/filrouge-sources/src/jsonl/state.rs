@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -36,7 +37,7 @@ impl State {
         let modified = meta.modified().ok();
         let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         Self {
-            place: place(meta),
+            place: (meta.dev(), meta.ino()),
             modified: modified.map_or(0, |since| since.as_nanos()),
             size: meta.len(),
         }
@@ -51,17 +52,6 @@ impl State {
     pub(super) const fn lasting(&self) -> (u64, u128, u64) {
         (self.place.1, self.modified, self.size)
     }
-}
-
-#[cfg(unix)]
-fn place(meta: &fs::Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (meta.dev(), meta.ino())
-}
-
-#[cfg(not(unix))]
-const fn place(_: &fs::Metadata) -> (u64, u64) {
-    (0, 0)
 }
 
 /// What is in a folder, sorted by name: folders and regular files. Links are named when `of_interest`. An absent

@@ -45,21 +45,9 @@ impl Talk {
     pub(crate) fn add(&mut self, id: impl Into<Box<str>>, role: Role, created: i64) -> usize {
         let index = self.messages.len();
         self.messages.push(Message {
-            id: id.into(),
-            role,
-            created,
             completed: Some(created),
             seq: Some(index as u64),
-            parent_id: None,
-            agent: None,
-            model: None,
-            tokens: None,
-            cost: None,
-            finish: None,
-            error: None,
-            summary: false,
-            copied: false,
-            parts: Vec::new(),
+            ..Message::new(id.into(), role, created)
         });
         index
     }
@@ -200,23 +188,5 @@ fn is_open(part: &Part) -> bool {
             matches!(tool.status, ToolStatus::Running | ToolStatus::Pending)
         }
         _ => false,
-    }
-}
-
-/// A tool call without a result yet. `input` is JSON.
-pub(crate) fn call(call_id: Box<str>, name: Box<str>, input: Box<str>) -> Tool {
-    Tool {
-        call_id,
-        name,
-        status: ToolStatus::Running,
-        input,
-        output: None,
-        error: None,
-        title: None,
-        pruned: None,
-        child: None,
-        changes: None,
-        files: Vec::new(),
-        result: None,
     }
 }

@@ -188,21 +188,9 @@ impl Builder {
         let question = self.messages.get(self.turn_start);
         let question = question.filter(|first| first.role == Role::User && role == Role::Assistant);
         Message {
-            id,
-            role,
-            created: at(item),
-            completed: None,
             seq: Some(item.seq),
             parent_id: question.map(|question| question.id.clone()),
-            agent: None,
-            model: None,
-            tokens: None,
-            cost: None,
-            finish: None,
-            error: None,
-            summary: false,
-            copied: false,
-            parts: Vec::new(),
+            ..Message::new(id, role, at(item))
         }
     }
 

@@ -21,7 +21,7 @@ use super::notes::Notes;
 use crate::{MessageError, PartKind, Tool, ToolStatus};
 
 /// Stands for what was erased.
-pub(super) const REDACTED: &str = "[redacted]";
+const REDACTED: &str = "[redacted]";
 
 /// What one part of an item is.
 pub(super) enum Piece {
@@ -98,20 +98,7 @@ fn redacted(item: &Item) -> Piece {
 
 /// A call of which nothing is known but its id and name.
 fn tool(call_id: Box<str>, name: Box<str>) -> Tool {
-    Tool {
-        call_id,
-        name,
-        status: ToolStatus::Running,
-        input: "null".into(),
-        output: None,
-        error: None,
-        title: None,
-        pruned: None,
-        child: None,
-        changes: None,
-        files: Vec::new(),
-        result: None,
-    }
+    Tool::call(call_id, name, "null".into())
 }
 
 fn other(name: &str, json: &str) -> PartKind {

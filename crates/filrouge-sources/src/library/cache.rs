@@ -1,7 +1,7 @@
-//! Conversations in memory: those that were not asked for lately go first, by weight.
+//! What was made of sessions, in memory: what was not asked for lately goes first, by weight.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use quick_cache::sync;
 use quick_cache::{OptionsBuilder, Weighter};
@@ -14,35 +14,43 @@ use crate::{Conversation, Fingerprint, ReadError, Source};
 /// then read once.
 const LOADING: usize = 16;
 
-/// The part of the budget that one conversation may take.
+/// The part of the budget that one session may take.
 const LARGEST: usize = 4;
 
 type Key = (usize, Box<str>);
 
-/// A conversation, and the fingerprint that it was listed with.
-#[derive(Clone)]
-struct Kept {
+/// What was made of a session, and the fingerprint that it was listed with.
+struct Kept<V> {
     fingerprint: Fingerprint,
-    conversation: Arc<Conversation>,
+    value: Arc<V>,
     weight: u64,
+}
+
+impl<V> Clone for Kept<V> {
+    fn clone(&self) -> Self {
+        Self {
+            value: self.value.clone(),
+            ..*self
+        }
+    }
 }
 
 #[derive(Clone)]
 struct ByWeight;
 
-impl Weighter<Key, Kept> for ByWeight {
-    fn weight(&self, _: &Key, kept: &Kept) -> u64 {
+impl<V> Weighter<Key, Kept<V>> for ByWeight {
+    fn weight(&self, _: &Key, kept: &Kept<V>) -> u64 {
         kept.weight
     }
 }
 
-pub(super) struct Cache {
-    kept: Option<sync::Cache<Key, Kept, ByWeight>>,
+pub(super) struct Cache<V> {
+    kept: Option<sync::Cache<Key, Kept<V>, ByWeight>>,
     largest: usize,
     loading: [Mutex<()>; LOADING],
 }
 
-impl Cache {
+impl<V> Cache<V> {
     pub(super) fn new(bytes: usize) -> Self {
         let options = OptionsBuilder::new()
             // More than one would each have a share of the budget, and keep only what fits into that.
@@ -61,41 +69,42 @@ impl Cache {
         }
     }
 
-    /// A conversation of a source that stays at its place in the library.
-    pub(super) fn conversation(
+    /// What `make` makes of a session whose source stays at its place in the library.
+    pub(super) fn get(
         &self,
-        source: &dyn Source,
         entry: &Entry,
-    ) -> Result<Arc<Conversation>, LibraryError> {
+        weigh: fn(&V) -> usize,
+        make: impl FnOnce() -> Result<Arc<V>, LibraryError>,
+    ) -> Result<Arc<V>, LibraryError> {
         let id = &entry.header.id;
         let (Some(fingerprint), Some(kept)) = (entry.header.fingerprint, &self.kept) else {
-            return read(source, entry);
+            return make();
         };
         let key = (entry.source, id.clone());
         let known = || kept.get(&key).filter(|k| k.fingerprint == fingerprint);
         if let Some(known) = known() {
-            return Ok(known.conversation);
+            return Ok(known.value);
         }
         let _alone = self.lock(&key);
         if let Some(known) = known() {
-            return Ok(known.conversation);
+            return Ok(known.value);
         }
-        let conversation = read(source, entry)?;
-        let weight = conversation.weight() + 2 * id.len();
+        let value = make()?;
+        let weight = weigh(&value) + 2 * id.len();
         if weight <= self.largest {
             let fresh = Kept {
                 fingerprint,
-                conversation: conversation.clone(),
+                value: value.clone(),
                 weight: weight as u64,
             };
             kept.insert(key.clone(), fresh);
         } else {
             kept.remove(&key);
         }
-        Ok(conversation)
+        Ok(value)
     }
 
-    fn lock(&self, key: &Key) -> Option<std::sync::MutexGuard<'_, ()>> {
+    fn lock(&self, key: &Key) -> Option<MutexGuard<'_, ()>> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let lock = self.loading.get(hasher.finish() as usize % LOADING)?;
@@ -112,13 +121,8 @@ impl Cache {
 /// Reads a conversation, keeping nothing.
 pub(super) fn read(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
     let id = &entry.header.id;
-    let read = source.read(id);
-    read.map(Arc::new).map_err(|why| refused(id, why))
-}
-
-pub(super) fn refused(id: &str, why: ReadError) -> LibraryError {
-    match why {
-        ReadError::Gone => LibraryError::NoSession(id.to_owned()),
-        why => LibraryError::Unreadable(id.to_owned(), why),
-    }
+    source.read(id).map(Arc::new).map_err(|why| match why {
+        ReadError::Gone => LibraryError::NoSession(id.to_string()),
+        why => LibraryError::Unreadable(id.to_string(), why),
+    })
 }

@@ -1,9 +1,7 @@
 //! The sessions of all sources, each once.
 
-use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map;
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use super::LibraryError;
@@ -32,32 +30,7 @@ pub struct Catalog {
     pub truncated: bool,
     /// How many sessions an earlier source has, too: those are read there.
     pub shadowed: usize,
-    by_id: HashMap<ById, usize>,
-}
-
-/// A header that is looked up by its id, which is not kept twice.
-#[derive(Debug, Clone)]
-struct ById(Arc<Header>);
-
-impl Borrow<str> for ById {
-    fn borrow(&self) -> &str {
-        &self.0.id
-    }
-}
-
-impl PartialEq for ById {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.id == other.0.id
-    }
-}
-
-impl Eq for ById {}
-
-impl Hash for ById {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        // As `str` does, by which it is looked up.
-        Hash::hash(&*self.0.id, state);
-    }
+    by_id: HashMap<Box<str>, usize>,
 }
 
 /// The newest catalog, with the listings it was made of. As long as sources list the same headers, it holds.
@@ -126,7 +99,7 @@ fn merge(listings: &[Listed]) -> Catalog {
     let place = |a: &Entry, b: &Entry| a.header.place().cmp(&b.header.place());
     catalog.entries.sort_by(place);
     for (at, entry) in catalog.entries.iter().enumerate() {
-        catalog.by_id.insert(ById(entry.header.clone()), at);
+        catalog.by_id.insert(entry.header.id.clone(), at);
     }
     catalog
 }
@@ -136,7 +109,7 @@ impl Catalog {
         self.truncated |= listing.truncated;
         self.skipped.extend_from_slice(&listing.skipped);
         for header in &listing.headers {
-            match self.by_id.entry(ById(header.clone())) {
+            match self.by_id.entry(header.id.clone()) {
                 hash_map::Entry::Occupied(_) => self.shadowed += 1,
                 hash_map::Entry::Vacant(place) => {
                     place.insert(0);

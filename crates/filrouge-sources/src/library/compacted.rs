@@ -9,7 +9,7 @@ use super::history::{
     Ask, Asked, Bounds, Cursor, Cut, Paged, Place, ShownMessage, View, Way, is_pruned,
 };
 use super::list::Row;
-use super::{Library, LibraryError, notices};
+use super::{Library, LibraryError, clean, notices};
 use crate::{Boundary, Conversation, Message, PartKind};
 
 /// The share of the budget that summaries may take.
@@ -180,11 +180,7 @@ fn summarise(view: &View<'_>, of: &Boundary, chars: usize, into: &mut Compaction
         _ => None,
     });
     let whole = texts.collect::<Vec<_>>().join("\n\n");
-    let masked = view
-        .shows
-        .mask
-        .then(|| filrouge_engine::mask_text(&whole, &mut Default::default()));
-    let whole = masked.flatten().unwrap_or(whole);
+    let whole = clean::word(&whole, view.shows.mask);
     let all = whole.chars().count();
     let shown = all.min(chars);
     into.cut = (shown < all).then(|| Cut {

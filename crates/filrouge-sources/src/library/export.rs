@@ -162,25 +162,8 @@ fn document(
         turns: &turns,
         loose: &loose,
     };
-    let mut text = Text { out, failed: None };
-    if write(&document, &mut text).is_ok() {
-        return Ok(());
-    }
-    let failed = text.failed.unwrap_or_else(|| io::ErrorKind::Other.into());
-    Err(failed.into())
-}
-
-/// An output for writers that cannot tell why it failed: it is kept.
-struct Text<'a> {
-    out: &'a mut dyn Write,
-    failed: Option<io::Error>,
-}
-
-impl fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.out.write_all(text.as_bytes()).map_err(|why| {
-            self.failed = Some(why);
-            fmt::Error
-        })
-    }
+    let mut text = String::new();
+    // A text in memory takes whatever is written.
+    let _ = write(&document, &mut text);
+    Ok(out.write_all(text.as_bytes())?)
 }

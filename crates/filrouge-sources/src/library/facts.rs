@@ -2,21 +2,60 @@
 //!
 //! Some kilobytes of sums, and for each message a fingerprint and the time it was worked on.
 
-mod cache;
 #[cfg(test)]
 pub(super) mod made;
 mod spans;
 mod tally;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-pub(super) use cache::FactsCache;
 pub(super) use spans::Spans;
 pub(super) use tally::{DAY, DayShare, Tally, add_changes, change, changes_of};
 
-use crate::locked::locked;
+use super::{Entry, Library, LibraryError, cache};
+use crate::by_two::by_two;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
+
+/// How much is kept in memory: facts of some ten thousand sessions.
+pub(super) const BYTES: usize = 32 << 20;
+
+/// The facts of a session, or why it cannot be read.
+pub(super) type Answer = Result<Arc<Facts>, LibraryError>;
+
+impl Library {
+    /// The facts of a session: as this question has seen them already, else from memory if nothing has changed.
+    pub(super) fn facts(&self, entry: &Entry) -> Answer {
+        self.go_on()?;
+        let id = &entry.header.id;
+        if let Some(known) = self.once.as_ref().and_then(|once| once.facts(id)) {
+            return known;
+        }
+        let answer = self.facts_now(entry);
+        if let Some(once) = &self.once {
+            once.learn(id, &answer);
+        }
+        answer
+    }
+
+    fn facts_now(&self, entry: &Entry) -> Answer {
+        let source = self.source(entry)?;
+        // Conversations are not kept for this: all others would be lost to them.
+        let make = || {
+            let conversation = cache::read(source, entry)?;
+            Ok(Arc::new(Facts::of(&entry.header, &conversation)))
+        };
+        match entry.source < self.shared {
+            true => self.facts.get(entry, Facts::weight, make),
+            false => make(),
+        }
+    }
+
+    /// The facts of many sessions, in their order; two threads read what is not known.
+    pub(super) fn facts_of(&self, entries: &[&Entry]) -> Vec<Answer> {
+        by_two(entries, 1, |entry| self.facts(entry))
+    }
+}
 
 /// What is known of one session.
 pub(super) struct Facts {
@@ -36,11 +75,7 @@ pub(super) struct Facts {
     pub(super) rule: TokenRule,
     /// How many records of the session could not be read.
     pub(super) skipped: usize,
-    /// What some of the old messages amount to, by their places, as it was last asked for.
-    chosen: Mutex<Option<Chosen>>,
 }
-
-type Chosen = (Box<[usize]>, Arc<Tally>);
 
 /// A message that may be a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,27 +130,7 @@ impl Facts {
             changes,
             rule: conversation.token_rule,
             skipped: conversation.skipped.len(),
-            chosen: Mutex::default(),
         }
-    }
-
-    /// What the messages at `places` amount to; reads the session by `read` if that is not known.
-    pub(super) fn some_of(
-        &self,
-        places: &[usize],
-        read: impl FnOnce() -> Option<Arc<Conversation>>,
-    ) -> Option<Arc<Tally>> {
-        let lock = || locked(&self.chosen);
-        if let Some((known, tally)) = &*lock()
-            && **known == *places
-        {
-            return Some(tally.clone());
-        }
-        let messages = &read()?.messages;
-        let tally = Tally::of(places.iter().filter_map(|at| messages.get(*at)));
-        let tally = Arc::new(tally);
-        *lock() = Some((places.into(), tally.clone()));
-        Some(tally)
     }
 
     /// How many of its first messages are another's first, too.

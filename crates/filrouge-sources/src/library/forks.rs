@@ -14,7 +14,6 @@ use super::{Catalog, Entry, Library, LibraryError};
 use crate::Header;
 
 /// A session with what is known of it.
-#[derive(Clone)]
 pub(super) struct Seen<'a> {
     pub(super) entry: &'a Entry,
     pub(super) facts: Arc<Facts>,
@@ -80,7 +79,7 @@ pub(super) fn copies(library: &Library, catalog: &Catalog, asked: &[Seen<'_>]) -
         false => catalog.entries.iter().filter(in_question).collect(),
     };
     // In the order of their making, so that the first to hold a message is the one that it was written in.
-    for seen in look_at(library, &sessions, asked).0 {
+    for seen in look_at(library, &sessions).0 {
         let header = &seen.entry.header;
         let Some(project) = first.get_mut(&Project::of(header)) else {
             continue;
@@ -115,29 +114,17 @@ impl Seen<'_> {
     }
 }
 
-/// Looks at sessions, those of `known` without asking again; also how many cannot be read.
-pub(super) fn look_at<'a>(
-    library: &Library,
-    sessions: &[&'a Entry],
-    known: &[Seen<'a>],
-) -> (Vec<Seen<'a>>, usize) {
-    let by_id = known.iter().map(|s| (&*s.entry.header.id, s));
-    let by_id: HashMap<&str, &Seen<'a>> = by_id.collect();
-    let is_new = |e: &&&Entry| !by_id.contains_key(&*e.header.id);
-    let new: Vec<&Entry> = sessions.iter().filter(is_new).copied().collect();
-    let mut answers = library.facts_of(&new).into_iter();
-    let mut unread = 0;
-    let mut seen = Vec::with_capacity(sessions.len());
-    for entry in sessions {
-        let facts = match by_id.get(&*entry.header.id) {
-            Some(known) => Some(known.facts.clone()),
-            None => answers.next().and_then(Result::ok),
-        };
-        match facts {
-            Some(facts) => seen.push(Seen { entry, facts }),
-            None => unread += 1,
-        }
-    }
+/// Looks at sessions; also how many cannot be read.
+pub(super) fn look_at<'a>(library: &Library, sessions: &[&'a Entry]) -> (Vec<Seen<'a>>, usize) {
+    let answers = sessions.iter().zip(library.facts_of(sessions));
+    let seen = answers.filter_map(|(entry, facts)| {
+        Some(Seen {
+            entry,
+            facts: facts.ok()?,
+        })
+    });
+    let seen: Vec<_> = seen.collect();
+    let unread = sessions.len() - seen.len();
     (seen, unread)
 }
 
@@ -255,7 +242,7 @@ impl<'a> Forks<'a> {
         self.projects.entry(project).or_insert_with(|| {
             let of_it = |e: &&Entry| Project::of(&e.header) == project;
             let sessions: Vec<_> = catalog.entries.iter().filter(of_it).collect();
-            let (seen, more) = look_at(library, &sessions, &[]);
+            let (seen, more) = look_at(library, &sessions);
             *unread += more;
             seen
         })

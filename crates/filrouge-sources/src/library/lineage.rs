@@ -3,14 +3,13 @@
 mod calls;
 mod family;
 
-use std::collections::HashSet;
-
 use serde::Serialize;
 
 use super::forks::{Forks, Project};
 use super::list::Row;
 use super::{Entry, Library, LibraryError, notices};
 use calls::Calls;
+use family::Ancestry;
 pub(super) use family::Family;
 
 /// How a relative is known to be one.
@@ -131,7 +130,7 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
     });
     let known = known.collect();
     let mut notices = notices::of_catalog(&catalog);
-    notices.extend(told(calls.unread.max(forks.unread), lost));
+    notices.extend(told(calls.unread.len().max(forks.unread), lost));
     notices.extend(orphaned(library, entry, ancestry.entries.is_empty()));
     library.go_on()?;
     Ok(Lineage {
@@ -159,38 +158,19 @@ fn row(entry: &Entry, mask: bool) -> Row {
 }
 
 /// The origins of a fork.
-struct Ancestry<'a> {
-    entries: Vec<Fork>,
-    gap: Option<&'a str>,
-    cycle: bool,
-}
-
-fn ancestry<'a>(forks: &mut Forks<'a>, entry: &'a Entry, mask: bool) -> Ancestry<'a> {
-    let mut seen = HashSet::from([&*entry.header.id]);
-    let mut found = Ancestry {
-        entries: Vec::new(),
-        gap: None,
-        cycle: false,
-    };
-    let mut fork = entry;
-    loop {
-        match forks.origin(fork) {
-            Ok(None) => return found,
-            Err(gap) => {
-                found.gap = Some(gap);
-                return found;
-            }
-            Ok(Some(origin)) if seen.insert(&*origin.entry.header.id) => {
-                fork = origin.entry;
-                let shown = shown(forks, (entry, fork), row(fork, mask), origin.evidence);
-                found.entries.push(shown);
-            }
-            Ok(Some(_)) => {
-                found.cycle = true;
-                return found;
-            }
-        }
-    }
+fn ancestry<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'a, Fork> {
+    Ancestry::of(fork, |one| {
+        let Some(origin) = forks.origin(one)? else {
+            return Ok(None);
+        };
+        let shown = shown(
+            forks,
+            (fork, origin.entry),
+            row(origin.entry, mask),
+            origin.evidence,
+        );
+        Ok(Some((origin.entry, shown)))
+    })
 }
 
 /// `other` as one end of a fork. What cannot be read has no number of copies; that it is so is told in a notice.

@@ -96,21 +96,8 @@ pub fn torn() -> Skipped {
 #[must_use]
 pub fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
     Message {
-        id: id.into(),
-        role,
-        created: 0,
-        completed: None,
-        seq: None,
-        parent_id: None,
-        agent: None,
-        model: None,
-        tokens: None,
-        cost: None,
-        finish: None,
-        error: None,
-        summary: false,
-        copied: false,
         parts,
+        ..Message::new(id.into(), role, 0)
     }
 }
 

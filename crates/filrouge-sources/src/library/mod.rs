@@ -35,7 +35,7 @@ pub use listed::Listed;
 use crate::{Conversation, ReadError, Source, SourceError};
 use cache::Cache;
 use catalog::{Memory, unlisted};
-use facts::FactsCache;
+use facts::Facts;
 use listed::Last;
 use once::Once;
 
@@ -49,9 +49,9 @@ pub struct Library {
     last: Arc<[Last]>,
     /// How old a listing may be that a question is answered by.
     fresh: Duration,
-    cache: Arc<Cache>,
+    cache: Arc<Cache<Conversation>>,
     memory: Arc<Memory>,
-    facts: Arc<FactsCache>,
+    facts: Arc<Cache<Facts>>,
     once: Option<Arc<Once>>,
 }
 
@@ -113,7 +113,7 @@ impl Library {
             sources: sources.into(),
             cache: Arc::new(Cache::new(cache_bytes)),
             memory: Arc::default(),
-            facts: Arc::default(),
+            facts: Arc::new(Cache::new(facts::BYTES)),
             once: None,
         }
     }
@@ -122,31 +122,23 @@ impl Library {
     #[must_use]
     pub fn with(&self, source: Arc<dyn Source>) -> Self {
         let sources = self.sources.iter().cloned().chain([source]).collect();
-        Self {
-            sources,
-            shared: self.shared,
-            last: self.last.clone(),
-            fresh: self.fresh,
-            cache: self.cache.clone(),
-            memory: Arc::default(),
-            facts: self.facts.clone(),
-            once: None,
-        }
+        self.of_others(sources)
     }
 
     /// This library with its first sources alone.
     #[must_use]
     pub fn first(&self, sources: usize) -> Self {
         let first = self.sources.iter().take(sources).cloned().collect();
+        self.of_others(first)
+    }
+
+    fn of_others(&self, sources: Arc<[Arc<dyn Source>]>) -> Self {
         Self {
-            sources: first,
-            shared: self.shared.min(sources),
-            last: self.last.clone(),
-            fresh: self.fresh,
-            cache: self.cache.clone(),
+            shared: self.shared.min(sources.len()),
+            sources,
             memory: Arc::default(),
-            facts: self.facts.clone(),
             once: None,
+            ..self.clone()
         }
     }
 
@@ -212,15 +204,16 @@ impl Library {
     /// # Errors
     /// [`LibraryError::Unreadable`], or [`LibraryError::NoSession`] when it has gone meanwhile.
     pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
-        let gone = || LibraryError::NoSession(entry.header.id.to_string());
-        let source = self.source(entry).ok_or_else(gone)?;
+        let source = self.source(entry)?;
         if entry.source < self.shared {
-            return self.cache.conversation(source, entry);
+            let read = || cache::read(source, entry);
+            return self.cache.get(entry, Conversation::weight, read);
         }
         cache::read(source, entry)
     }
 
-    fn source(&self, entry: &Entry) -> Option<&dyn Source> {
-        self.sources.get(entry.source).map(|s| &**s)
+    fn source(&self, entry: &Entry) -> Result<&dyn Source, LibraryError> {
+        let source = self.sources.get(entry.source).map(|s| &**s);
+        source.ok_or_else(|| LibraryError::NoSession(entry.header.id.to_string()))
     }
 }

@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use super::facts::Facts;
+use super::facts::Answer;
 use super::{Catalog, Library, LibraryError};
 use crate::locked::locked;
-
-type Answer = Result<Arc<Facts>, LibraryError>;
 
 /// Shared by the clones of a library that one question is answered from.
 #[derive(Default)]

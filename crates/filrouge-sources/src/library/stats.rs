@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::forks::{self, Seen};
+use super::forks;
 use super::lineage::Family;
 use super::list::Row;
 use super::{Library, LibraryError, clean, notices};
@@ -177,17 +177,12 @@ pub fn shown_as(
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
     let facts = library.facts(entry)?;
-    let me = [Seen { entry, facts }];
     let family = Family::of(&catalog);
+    let below = family.descendants(entry).into_iter();
     let all: Vec<_> = std::iter::once(entry)
-        .chain(
-            family
-                .descendants(entry)
-                .into_iter()
-                .map(|(_, child)| child),
-        )
+        .chain(below.map(|(_, child)| child))
         .collect();
-    let (tree, unread) = forks::look_at(library, &all, &me);
+    let (tree, unread) = forks::look_at(library, &all);
     let copies = forks::copies(library, &catalog, &tree);
     let tree = tree.into_iter().zip(copies);
     let tree: Vec<_> = tree
@@ -198,7 +193,6 @@ pub fn shown_as(
     let mut whole = Count::default();
     tree.iter().take(1).for_each(|one| own.add(one));
     tree.iter().for_each(|one| whole.add(one));
-    let [Seen { facts, .. }] = me;
     let own = own.all().masked(mask);
     let (changes, changes_from) = count::changes(&entry.header, &facts);
     let mut notices = notices::of_catalog(&catalog);

@@ -1,7 +1,7 @@
 //! What every generation of OpenCode's storage gives: texts in the JSON of OpenCode 1.x (DESIGN §10).
 //!
-//! A generation knows where things lie and when they have changed; what the texts mean is told once for all of them
-//! by `neutral.rs` (conversations) and by `items.rs`, `parts.rs` and `turns.rs` (import). Ids come from the path or
+//! A generation knows where things lie and when they have changed; `neutral.rs` knows for all of them what the texts
+//! mean, and `written.rs` what import keeps beside that. Ids come from the path or
 //! the column; a text need not repeat them, and where it does, another id in it costs that record.
 
 use std::path::PathBuf;

@@ -9,9 +9,8 @@ use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError};
 
 use super::database::Database;
 use super::generation::Generation;
-use super::json_tree::JsonTree;
 use super::kind::Kind;
-use super::legacy_tree::LegacyTree;
+use super::layout::{Form, Layout};
 use super::row_place::source_error;
 use super::stored::Stored;
 use super::tree_listing::FileTree;
@@ -46,40 +45,26 @@ impl Lying {
     }
 }
 
-/// One of the two file storages.
+/// One of the two file storages, and its root.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Tree {
-    Storage(PathBuf),
-    /// `only` one project, or all.
-    Projects {
-        root: PathBuf,
-        only: Option<String>,
-    },
+pub(super) struct Tree {
+    root: PathBuf,
+    form: Form,
 }
 
 impl Tree {
     /// Where it lies.
     pub(super) fn at(&self) -> PathBuf {
-        match self {
-            Self::Storage(root) | Self::Projects { root, only: None } => root.clone(),
-            Self::Projects {
-                root,
-                only: Some(only),
-            } => root.join(only),
+        match &self.form {
+            Form::Projects { only: Some(only) } => self.root.join(only),
+            _ => self.root.clone(),
         }
     }
 
     pub(super) fn generation(self) -> Box<dyn Generation> {
-        match self {
-            Self::Storage(root) => {
-                let files = Files { root };
-                Box::new(FileTree::new(JsonTree { files }))
-            }
-            Self::Projects { root, only } => {
-                let files = Files { root };
-                Box::new(FileTree::new(LegacyTree { files, only }))
-            }
-        }
+        let files = Files { root: self.root };
+        let form = self.form;
+        Box::new(FileTree::new(Layout { files, form }))
     }
 }
 
@@ -123,12 +108,18 @@ pub(super) fn trees(path: &Path) -> Result<Vec<Tree>, SourceError> {
     let mut trees = Vec::new();
     let storages = [path.join("storage"), path.to_owned()];
     if let Some(root) = storages.into_iter().find(|folder| is_storage(folder)) {
-        trees.push(Tree::Storage(root));
+        trees.push(Tree {
+            root,
+            form: Form::Storage,
+        });
     }
     // A `storage` folder has a `project` folder too, with files instead of projects in it.
     let projects = [path.join("project"), path.to_owned()];
     if let Some(root) = projects.into_iter().find(|folder| has_projects(folder)) {
-        trees.push(Tree::Projects { root, only: None });
+        trees.push(Tree {
+            root,
+            form: Form::Projects { only: None },
+        });
     }
     Ok(trees)
 }
@@ -162,9 +153,11 @@ fn one_project(folder: &Path) -> Result<Tree, SourceError> {
     let full = fs::canonicalize(folder).map_err(|e| failed(folder, &e))?;
     let name = full.file_name().and_then(|name| name.to_str());
     match (full.parent(), name.filter(|name| is_id(name))) {
-        (Some(root), Some(name)) => Ok(Tree::Projects {
+        (Some(root), Some(name)) => Ok(Tree {
             root: root.to_owned(),
-            only: Some(name.to_owned()),
+            form: Form::Projects {
+                only: Some(name.to_owned()),
+            },
         }),
         _ => Err(unrecognised(&full)),
     }

@@ -1,20 +1,15 @@
 //! OpenCode's history in all its storages at once (DESIGN §10).
 //!
-//! `generation.rs` is what a storage gives; `tree*.rs`, `json_tree.rs` and `legacy_tree.rs` read the file storages,
-//! `stored.rs`, `database.rs` and the files it names the databases. What texts mean is in `neutral*.rs` for conversations, and
-//! for import in `items.rs` (messages), `parts.rs` and `turns.rs`.
+//! `generation.rs` is what a storage gives; `layout.rs` and `tree*.rs` read the file storages,
+//! `stored.rs`, `database.rs` and the files it names the databases. What texts mean is in `neutral*.rs`; what import keeps of
+//! them beside that in `written.rs`.
 
 mod database;
 mod generation;
-mod items;
-mod json_tree;
 mod kind;
 mod layout;
-mod legacy_tree;
 mod lying;
-mod message;
 mod neutral;
-mod neutral_fields;
 mod neutral_message;
 mod neutral_part;
 mod newer_form;
@@ -22,7 +17,6 @@ mod newer_piece;
 mod newer_tool;
 mod open;
 mod order;
-mod parts;
 mod row_place;
 mod row_sums;
 mod session;
@@ -38,8 +32,8 @@ mod tree_first;
 mod tree_listing;
 mod tree_messages;
 mod tree_state;
-mod turns;
 mod watched;
+mod written;
 
 pub use lying::is_usual_database;
 pub use open::{open, open_and_watch, watch};

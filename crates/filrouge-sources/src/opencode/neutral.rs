@@ -15,24 +15,28 @@ struct Read {
     compaction: Option<Compaction>,
 }
 
-/// Reads a session.
+/// Reads a session; also its messages as they were written, their parts in order.
 pub(super) fn conversation(
     generation: &dyn Generation,
     session: &SessionText,
-) -> Result<Conversation, ReadError> {
+) -> Result<(Conversation, Vec<MessageText>), ReadError> {
     let mut reader = Reader::of(generation, session)?;
-    let texts = generation.messages(session, &mut reader.skipped)?;
-    let read = reader.all(texts);
+    let mut texts = generation.messages(session, &mut reader.skipped)?;
+    for text in &mut texts {
+        order::by_id(&mut text.parts, |part| &part.id);
+    }
+    let read = reader.all(&texts);
     let boundaries = boundaries(&read);
     let messages: Vec<Message> = read.into_iter().map(|read| read.message).collect();
     reader.skipped.sort();
-    Ok(Conversation {
+    let conversation = Conversation {
         reverted_at: reverted_at(session, &messages),
         messages,
         boundaries,
         token_rule: reader.rule,
         skipped: reader.skipped,
-    })
+    };
+    Ok((conversation, texts))
 }
 
 struct Reader<'a> {
@@ -57,7 +61,7 @@ impl<'a> Reader<'a> {
     }
 
     /// In the order they were said.
-    fn all(&mut self, texts: Vec<MessageText>) -> Vec<Read> {
+    fn all(&mut self, texts: &[MessageText]) -> Vec<Read> {
         let mut read: Vec<Read> = Vec::with_capacity(texts.len());
         for text in texts {
             read.extend(self.message(text));
@@ -72,8 +76,8 @@ impl<'a> Reader<'a> {
     }
 
     /// `None` when it cannot be used, which is named.
-    fn message(&mut self, mut text: MessageText) -> Option<Read> {
-        let mut message = match neutral_message::read(&self.session.id, &text, self.rule) {
+    fn message(&mut self, text: &MessageText) -> Option<Read> {
+        let mut message = match neutral_message::read(&self.session.id, text, self.rule) {
             Ok(message) => message,
             Err(why) => {
                 let place = self.generation.place(self.session, &text.id, None);
@@ -81,7 +85,6 @@ impl<'a> Reader<'a> {
                 return None;
             }
         };
-        order::by_id(&mut text.parts, |part| &part.id);
         message.parts.reserve_exact(text.parts.len());
         let mut compaction = None;
         let mut steps: Option<Tokens> = None;
@@ -103,7 +106,7 @@ impl<'a> Reader<'a> {
                 Ok(read) => {
                     // A message has the tokens of its last step alone, and the cost of all.
                     if self.rule == TokenRule::OpencodeInputHoldsCache
-                        && let Some(step) = neutral_message::tokens_of_step(&part.text)
+                        && let Some(step) = read.step
                     {
                         steps.get_or_insert_default().add(&step);
                     }

@@ -1,10 +1,8 @@
 //! A message's text to a message of the neutral form, its parts aside.
 
 use super::generation::MessageText;
-use super::items::{UNNAMED, error, model};
-use super::message::agent;
 use super::session::{check_own_id, missing};
-use crate::object::{Object, Refusal, check_value, plain};
+use crate::object::{Object, Refusal, Writer, check_value, plain};
 use crate::{Message, MessageError, Role, TokenRule, Tokens};
 
 /// How the tokens of a session are to be read: its version tells, else the storage it lies in.
@@ -64,20 +62,9 @@ fn role(word: &str) -> Option<Role> {
 }
 
 /// Tokens as each is counted once.
-fn tokens(object: &Object<'_>, rule: TokenRule) -> Option<Tokens> {
+pub(super) fn tokens(object: &Object<'_>, rule: TokenRule) -> Option<Tokens> {
     let raw = object.object("tokens").ok()??;
     Some(counted(&raw, rule))
-}
-
-/// Tokens of a step, where a part's text is the end of one.
-pub(super) fn tokens_of_step(text: &str) -> Option<Tokens> {
-    // Most parts are none, and large ones are not parsed twice for that.
-    memchr::memmem::find(text.as_bytes(), b"step-finish")?;
-    let object = Object::parse(text).ok()?;
-    if object.text("type")? != "step-finish" {
-        return None;
-    }
-    tokens(&object, TokenRule::OpencodeInputHoldsCache)
 }
 
 fn counted(raw: &Object<'_>, rule: TokenRule) -> Tokens {
@@ -101,6 +88,58 @@ fn counted(raw: &Object<'_>, rule: TokenRule) -> Tokens {
         _ => {}
     }
     tokens
+}
+
+/// The model an object names, `provider/model` where both are known.
+pub(super) fn model(object: &Object<'_>) -> Option<Box<str>> {
+    match (object.text("providerID"), object.text("modelID")) {
+        (Some(provider), Some(model)) => Some(format!("{provider}/{model}").into()),
+        (provider, model) => model.or(provider).map(Into::into),
+    }
+}
+
+/// The agent a message names; `mode` is what versions before 1.0 call it.
+pub(super) fn agent(object: &Object<'_>) -> Option<Box<str>> {
+    let named = object.text("agent").or_else(|| object.text("mode"));
+    named.map(Into::into)
+}
+
+/// What a message's error says.
+#[derive(Default)]
+pub(super) struct Error<'a> {
+    /// The token of its name; `None` when the error is not of OpenCode's form.
+    pub(super) name: Option<&'a str>,
+    pub(super) message: Option<&'a str>,
+    pub(super) retryable: bool,
+    /// What else it says.
+    pub(super) rest: Writer,
+}
+
+/// The token for an error without a name.
+pub(super) const UNNAMED: &str = "\"UnknownError\"";
+
+/// The error of a message's object.
+pub(super) fn error<'a>(object: &Object<'a>) -> Error<'a> {
+    let mut error = Error::default();
+    let Ok(Some(outer)) = object.object("error") else {
+        if let Some(raw) = object.get("error") {
+            error.rest.raw("value", raw);
+        }
+        return error;
+    };
+    error.name = outer.token("name");
+    error.rest = outer.without(&["name", "data"]);
+    if let Ok(Some(data)) = outer.object("data") {
+        error.message = data.token("message");
+        error.retryable = data.is_true("isRetryable");
+        let said = error.message.map_or("", |_| "message");
+        error
+            .rest
+            .nested("data", data.without(&["isRetryable", said]));
+    } else if let Some(raw) = outer.get("data") {
+        error.rest.raw("data", raw);
+    }
+    error
 }
 
 fn message_error(object: &Object<'_>, raw: &str) -> MessageError {

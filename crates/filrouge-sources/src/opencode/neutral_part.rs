@@ -1,13 +1,10 @@
 //! A part's text to a part of the neutral form.
 
-use std::borrow::Cow;
-
-use serde_json::value::RawValue;
-
-use super::neutral_fields::{Fields, FileDiff, Metadata, State, Text};
-use super::session::{missing, same_id};
+use super::neutral_message::tokens;
+use super::session::{check_own_id, missing};
 use crate::object::{Object, Refusal, check_depth};
-use crate::{Changes, Part, PartKind, Tool, ToolStatus};
+use crate::raw::Raw;
+use crate::{Changes, Part, PartKind, TokenRule, Tokens, Tool, ToolStatus};
 
 /// The ids of a part, from its place.
 pub(super) struct Owner<'a> {
@@ -29,105 +26,101 @@ pub(super) struct Compaction {
 pub(super) struct Read {
     pub(super) part: Part,
     pub(super) compaction: Option<Compaction>,
+    /// The tokens of a step that ends with it, as OpenCode to 0.5 counts.
+    pub(super) step: Option<Tokens>,
 }
 
-/// Reads a part. One whose fields are not of their types becomes [`PartKind::Other`], as written.
+/// Reads a part. One that lacks what its kind needs, or has something else there, becomes [`PartKind::Other`], as
+/// written.
 pub(super) fn read(owner: &Owner<'_>, text: &str) -> Result<Read, Refusal> {
-    let fields = Fields::read(text)?;
+    let object = Object::parse(text)?;
     check_depth(text)?;
-    let ids = [
-        ("id", &fields.id, owner.part),
-        ("messageID", &fields.message, owner.message),
-        ("sessionID", &fields.session, owner.session),
-    ];
-    for (key, inside, id) in ids {
-        if let Some(Text(inside)) = inside {
-            same_id(key, Some(Cow::Borrowed(inside)), id)?;
-        }
-    }
-    let kind: Box<str> = match &fields.kind {
-        Some(Text(kind)) => (&**kind).into(),
-        None => return Err(missing("type")),
-    };
-    let times = match &fields.state {
-        Some(state) => state.time.or(fields.time),
-        None => fields.time,
-    };
-    let times = times.unwrap_or_default();
+    check_own_id(&object, "id", owner.part)?;
+    check_own_id(&object, "messageID", owner.message)?;
+    check_own_id(&object, "sessionID", owner.session)?;
+    let kind: Box<str> = object.text("type").ok_or_else(|| missing("type"))?.into();
+    let state = object.object("state")?;
+    let ran = state
+        .as_ref()
+        .map_or(Ok(None), |state| state.object("time"));
+    let time = ran?.or(object.object("time")?).unwrap_or_default();
     let compaction = (&*kind == "compaction").then(|| Compaction {
-        automatic: fields.auto == Some(true),
-        finished: fields.summary.is_some(),
-        tail: fields.tail_start_id.as_ref().map(|id| (&*id.0).into()),
+        automatic: object.is_true("auto"),
+        finished: object.token("summary").is_some(),
+        tail: object.text("tail_start_id").map(Into::into),
     });
-    let mapped = if fields.odd {
-        None
-    } else {
-        known(&kind, fields)
-    };
-    let kind = mapped.unwrap_or_else(|| PartKind::Other {
-        name: kind,
-        json: text.trim().into(),
-    });
-    let part = Part {
-        id: owner.part.into(),
-        start: times.start(),
-        end: times.end(),
-        kind,
-    };
-    Ok(Read { part, compaction })
+    let ends_step = &*kind == "step-finish";
+    let step = ends_step.then(|| tokens(&object, TokenRule::OpencodeInputHoldsCache));
+    let known = known(&kind, &object, state.as_ref());
+    Ok(Read {
+        part: Part {
+            id: owner.part.into(),
+            // A retry has only the time it was made.
+            start: time.millis("start").or_else(|| time.millis("created")),
+            end: time.millis("end"),
+            kind: known.unwrap_or_else(|| PartKind::Other {
+                name: kind,
+                json: text.trim().into(),
+            }),
+        },
+        compaction,
+        step: step.flatten(),
+    })
+}
+
+/// The text of a field, if it is there; nothing at all when something else is.
+fn said(object: &Object<'_>, key: &str) -> Option<Option<Box<str>>> {
+    match object.get(key) {
+        None => Some(None),
+        Some(_) => object.text(key).map(|text| Some(text.into())),
+    }
 }
 
 /// `None` when it is of no kind that has a form of its own, or lacks what that form needs.
-fn known(kind: &str, fields: Fields<'_>) -> Option<PartKind> {
+fn known(kind: &str, object: &Object<'_>, state: Option<&Object<'_>>) -> Option<PartKind> {
     match kind {
         "text" => Some(PartKind::Text {
-            text: fields.text?.into(),
-            synthetic: fields.synthetic == Some(true) || fields.ignored == Some(true),
+            text: object.text("text")?.into(),
+            synthetic: object.is_true("synthetic") || object.is_true("ignored"),
         }),
         "reasoning" => Some(PartKind::Reasoning {
-            text: fields.text.or(fields.reasoning)?.into(),
+            text: object
+                .text("text")
+                .or_else(|| object.text("reasoning"))?
+                .into(),
         }),
-        "tool" => tool(fields).map(|tool| PartKind::Tool(Box::new(tool))),
+        "tool" => tool(object, state?).map(|tool| PartKind::Tool(Box::new(tool))),
         "file" => Some(PartKind::File {
-            mime: fields.mime.map(Into::into),
-            name: fields.filename.map(Into::into),
-            url: fields.url.map(address),
+            mime: said(object, "mime")?,
+            name: said(object, "filename")?,
+            url: said(object, "url")?.map(address),
         }),
         "patch" => Some(PartKind::Patch {
-            files: paths(fields.files?)?,
+            files: paths(object.at("files"))?,
         }),
         "compaction" => Some(PartKind::Compaction {
-            automatic: fields.auto == Some(true),
-            summary: fields.summary.map(Into::into),
+            automatic: object.is_true("auto"),
+            summary: said(object, "summary")?,
         }),
         _ => None,
     }
 }
 
 /// An address, without the content of a `data:` address.
-fn address(url: Text<'_>) -> Box<str> {
-    match url.0.split_once(',') {
+fn address(url: Box<str>) -> Box<str> {
+    match url.split_once(',') {
         Some((head, _)) if head.starts_with("data:") => format!("{head},").into(),
-        _ => url.into(),
+        _ => url,
     }
 }
 
-fn paths(files: &RawValue) -> Option<Vec<Box<str>>> {
-    serde_json::from_str(files.get()).ok()
+fn paths(files: Raw<'_>) -> Option<Vec<Box<str>>> {
+    let files = files.list()?.into_iter();
+    files.map(|file| file.text().map(Into::into)).collect()
 }
 
-fn tool(fields: Fields<'_>) -> Option<Tool> {
-    let State {
-        status,
-        input,
-        output,
-        error,
-        title,
-        metadata,
-        time,
-        ..
-    } = fields.state?;
-    let status = match &*status?.0 {
+fn tool(object: &Object<'_>, state: &Object<'_>) -> Option<Tool> {
+    let status = match &*state.text("status")? {
         "pending" => ToolStatus::Pending,
         // What is streaming has begun, as far as its arguments have come.
         "running" | "streaming" => ToolStatus::Running,
@@ -135,54 +128,54 @@ fn tool(fields: Fields<'_>) -> Option<Tool> {
         "error" => ToolStatus::Error,
         _ => return None,
     };
-    let metadata = metadata.unwrap_or_default();
-    let around = fields
-        .metadata
-        .and_then(|raw| Object::parse(raw.get()).ok());
-    let child: Option<Box<str>> = metadata.session.as_ref().map(|id| (&*id.0).into());
-    let child = child.or_else(|| Metadata::lenient(&around?).session.map(Into::into));
-    let (files, changes) = changed(metadata);
-    let name: Box<str> = fields.tool?.into();
+    let metadata = state.at("metadata").object().unwrap_or_default();
+    let around = || started(&object.at("metadata").object()?);
+    let child = started(&metadata).or_else(around);
+    let (files, changes) = changed(&metadata);
+    let name: Box<str> = object.text("tool")?.into();
+    let time = state.at("time").object();
     Some(Tool {
-        call_id: fields.call?.into(),
+        call_id: object.text("callID")?.into(),
         // Other tools have sessions that are none of OpenCode's.
         child: child.filter(|id| &*name == "task" || id.starts_with("ses_")),
         name,
         status,
-        input: input.map_or("null", RawValue::get).into(),
-        output: output.map(Into::into),
-        error: error.map(Into::into),
-        title: title.map(Into::into),
-        pruned: time.and_then(|time| time.compacted()),
+        input: state.get("input").unwrap_or("null").into(),
+        output: said(state, "output")?,
+        error: said(state, "error")?,
+        title: state.text("title").map(Into::into),
+        pruned: time.and_then(|time| time.millis("compacted")),
         changes,
         files,
         result: None,
     })
 }
 
-/// The files a tool has changed, and how much.
-fn changed(metadata: Metadata<'_>) -> (Vec<Box<str>>, Option<Changes>) {
-    let Metadata {
-        filediff,
-        filepath,
-        files,
-        ..
-    } = metadata;
-    let many: Option<Vec<FileDiff<'_>>> = files.and_then(|f| serde_json::from_str(f.get()).ok());
-    let diffs: Vec<FileDiff<'_>> = match filediff {
+/// The session that a call's metadata names.
+fn started(metadata: &Object<'_>) -> Option<Box<str>> {
+    let id = metadata.text("sessionId");
+    id.or_else(|| metadata.text("sessionID")).map(Into::into)
+}
+
+/// The files a tool has changed, and how much; each tool tells it in fields of its own.
+fn changed(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
+    let diffs = match metadata.at("filediff").object() {
         Some(diff) => vec![diff],
-        None => many.unwrap_or_default(),
+        None => metadata.at("files").objects().unwrap_or_default(),
     };
     if diffs.is_empty() {
-        return (filepath.map(Into::into).into_iter().collect(), None);
+        let path = metadata.text("filepath").map(Into::into);
+        return (path.into_iter().collect(), None);
     }
     let mut changes = Changes::default();
     let mut paths = Vec::new();
     for diff in diffs {
-        changes.additions = changes.additions.saturating_add(diff.additions);
-        changes.deletions = changes.deletions.saturating_add(diff.deletions);
+        let count = |key| diff.at(key).number().unwrap_or(0);
+        changes.additions = changes.additions.saturating_add(count("additions"));
+        changes.deletions = changes.deletions.saturating_add(count("deletions"));
         changes.files += 1;
-        paths.extend(diff.file.map(Box::from));
+        let path = diff.text("file").or_else(|| diff.text("filePath"));
+        paths.extend(path.map(Box::from));
     }
     (paths, Some(changes))
 }

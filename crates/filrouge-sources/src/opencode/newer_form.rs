@@ -14,9 +14,10 @@
 //! `state`) is left out; every other field without a place is kept under `metadata`.
 
 use crate::object::{Object, Refusal, Writer};
+use crate::raw::Raw;
 
 use super::generation::PartText;
-use super::newer_piece::{array, file, times};
+use super::newer_piece::{file, times};
 use super::newer_tool;
 
 /// Fields that only the provider can read.
@@ -104,8 +105,7 @@ impl Draft<'_> {
     }
 
     fn text_part(&mut self, token: &str, synthetic: bool) {
-        let mut part = Writer::default();
-        part.text("type", "text");
+        let mut part = Writer::part("text");
         part.raw("text", token);
         if synthetic {
             part.raw("synthetic", "true");
@@ -125,10 +125,9 @@ impl Draft<'_> {
             ("files", file as fn(&Object<'_>) -> Writer),
             ("agents", named),
         ] {
-            for raw in object.get(key).and_then(array).unwrap_or_default() {
-                if let Ok(one) = Object::parse(raw) {
-                    self.part(form(&one).finish());
-                }
+            let all = object.at(key).list().unwrap_or_default();
+            for one in all.into_iter().filter_map(Raw::object) {
+                self.part(form(&one).finish());
             }
         }
         &["agent", "text", "files", "agents"]
@@ -156,13 +155,13 @@ impl Draft<'_> {
         if let Some(raw) = object.get("error") {
             error(&mut self.message, raw);
         }
-        let Some(content) = object.get("content").and_then(array) else {
+        let Some(content) = object.at("content").list() else {
             return &["agent", "model", "finish", "cost", "tokens", "error"];
         };
         for raw in content {
-            let text = match Object::parse(raw) {
-                Ok(one) => content_part(&one, raw),
-                Err(_) => unknown(raw),
+            let text = match raw.object() {
+                Some(one) => content_part(&one, raw),
+                None => unknown(raw),
             };
             self.part(text);
         }
@@ -199,8 +198,7 @@ impl Draft<'_> {
             None => true,
             Some(status) => status == "completed",
         };
-        let mut part = Writer::default();
-        part.text("type", "compaction");
+        let mut part = Writer::part("compaction");
         let auto = object.token("reason") == Some("\"auto\"");
         part.raw("auto", if auto { "true" } else { "false" });
         let summary = object.token("summary").filter(|token| *token != "\"\"");
@@ -224,8 +222,7 @@ impl Draft<'_> {
         if let Some(agent) = object.token("agent") {
             self.message.raw("agent", agent);
         }
-        let mut part = Writer::default();
-        part.text("type", self.row.kind);
+        let mut part = Writer::part(self.row.kind);
         part.append(object.without(&[
             "type",
             "time",
@@ -267,7 +264,7 @@ fn error(message: &mut Writer, raw: &str) {
     message.nested("error", error);
 }
 
-fn content_part(one: &Object<'_>, raw: &str) -> String {
+fn content_part(one: &Object<'_>, raw: Raw<'_>) -> String {
     match one.text("type").as_deref() {
         Some("text") => plain_part(one, "text"),
         Some("reasoning") => plain_part(one, "reasoning"),
@@ -282,8 +279,7 @@ fn content_part(one: &Object<'_>, raw: &str) -> String {
 
 /// A text or a reasoning.
 fn plain_part(one: &Object<'_>, kind: &str) -> String {
-    let mut part = Writer::default();
-    part.text("type", kind);
+    let mut part = Writer::part(kind);
     part.raw("text", one.get("text").unwrap_or("\"\""));
     if let Ok(Some(time)) = one.object("time") {
         part.nested(
@@ -314,17 +310,15 @@ fn as_written(one: &Object<'_>, taken: &[&str]) -> Writer {
     out
 }
 
-fn unknown(raw: &str) -> String {
-    let mut part = Writer::default();
-    part.text("type", "unknown");
-    part.raw("value", raw);
+fn unknown(raw: Raw<'_>) -> String {
+    let mut part = Writer::part("unknown");
+    part.raw("value", raw.json().unwrap_or("null"));
     part.finish()
 }
 
 /// A named agent.
 fn named(one: &Object<'_>) -> Writer {
-    let mut part = Writer::default();
-    part.text("type", "agent");
+    let mut part = Writer::part("agent");
     part.append(as_written(one, &["type"]));
     part
 }

@@ -2,17 +2,6 @@
 
 use crate::object::{Object, Writer};
 
-/// The raw values of an array; `None` when it is none.
-pub(super) fn array(raw: &str) -> Option<Vec<&str>> {
-    let values: Vec<&serde_json::value::RawValue> = serde_json::from_str(raw).ok()?;
-    Some(
-        values
-            .into_iter()
-            .map(serde_json::value::RawValue::get)
-            .collect(),
-    )
-}
-
 /// The first of several keys that is there, under the name 1.x has for it.
 pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
     let mut out = Writer::default();
@@ -26,8 +15,7 @@ pub(super) fn times(time: &Object<'_>, names: &[(&str, &[&str])]) -> Writer {
 
 /// An attached file.
 pub(super) fn file(one: &Object<'_>) -> Writer {
-    let mut part = Writer::default();
-    part.text("type", "file");
+    let mut part = Writer::part("file");
     for (key, raw) in [
         ("mime", one.token("mime")),
         (

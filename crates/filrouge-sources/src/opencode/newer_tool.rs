@@ -1,8 +1,9 @@
 //! Tool calls of `session_message` as tool parts of OpenCode 1.x.
 
 use crate::object::{Object, Refusal, Writer};
+use crate::raw::Raw;
 
-use super::newer_piece::{array, file, times};
+use super::newer_piece::{file, times};
 use super::session::missing;
 
 /// Fields of a state that have a place of their own in a part, or none there.
@@ -24,8 +25,7 @@ const TAKEN: [&str; 12] = [
 /// A tool call of an answer's content.
 pub(super) fn tool(one: &Object<'_>) -> Result<Writer, Refusal> {
     let state = one.object("state")?.ok_or_else(|| missing("state"))?;
-    let mut part = Writer::default();
-    part.text("type", "tool");
+    let mut part = Writer::part("tool");
     part.raw("callID", one.token("id").ok_or_else(|| missing("id"))?);
     part.raw("tool", one.token("name").ok_or_else(|| missing("name"))?);
     let time = one.object("time")?;
@@ -52,11 +52,8 @@ fn state(state: &Object<'_>, time: Option<&Object<'_>>) -> Writer {
     let mut out = Writer::default();
     out.text("status", &status);
     input(&mut out, state);
-    let content = state.get("content").and_then(array).unwrap_or_default();
-    let content: Vec<Object<'_>> = content
-        .into_iter()
-        .filter_map(|raw| Object::parse(raw).ok())
-        .collect();
+    let content = state.at("content").list().unwrap_or_default();
+    let content: Vec<Object<'_>> = content.into_iter().filter_map(Raw::object).collect();
     if let Some(output) = output(state, &content).filter(|_| status != "pending") {
         out.raw("output", &output);
     }
@@ -127,8 +124,8 @@ fn error<'a>(state: &Object<'a>) -> Option<&'a str> {
 }
 
 fn attachments(out: &mut Writer, state: &Object<'_>, content: &[Object<'_>]) {
-    let kept = state.get("attachments").and_then(array).unwrap_or_default();
-    let kept = kept.into_iter().filter_map(|raw| Object::parse(raw).ok());
+    let kept = state.at("attachments").list().unwrap_or_default();
+    let kept = kept.into_iter().filter_map(Raw::object);
     let is_file = |one: &&Object<'_>| one.token("type") == Some("\"file\"");
     let files = content.iter().filter(is_file).map(file);
     let all: Vec<String> = files
@@ -165,8 +162,7 @@ pub(super) fn shell(row: &str, object: &Object<'_>) -> Result<Writer, Refusal> {
     let printed = object.object("output")?;
     let find = |key: &str| object.get(key).or_else(|| ran.as_ref()?.get(key));
     let id = ["callID", "shellID", "id"].iter().find_map(|key| find(key));
-    let mut part = Writer::default();
-    part.text("type", "tool");
+    let mut part = Writer::part("tool");
     match id.filter(|raw| raw.starts_with('"')) {
         Some(id) => part.raw("callID", id),
         None => part.text("callID", row),

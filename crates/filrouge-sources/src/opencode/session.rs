@@ -1,7 +1,5 @@
 //! Session records to headers.
 
-use std::borrow::Cow;
-
 use filrouge_types::{ProjectId, RawJson, SessionId, Timestamp};
 
 use super::generation::SessionText;
@@ -103,9 +101,9 @@ fn foreign(header: &Header, text: &SessionText) -> Result<Foreign, Refusal> {
         project_id: ProjectId::new(&*text.folder).ok(),
         project_name: header.project_name.clone(),
         worktree: header.worktree.clone(),
-        directory: object.text("directory").map(Into::into),
+        directory: header.directory.clone(),
         title: header.title.clone(),
-        agent: None,
+        agent: header.agent.clone(),
         version: header.version.clone(),
         created: time(header.created)?,
         updated: time(header.updated)?,
@@ -131,7 +129,7 @@ fn rest(
             "projectID",
             object.text("projectID").as_deref() == Some(folder),
         ),
-        ("directory", session.directory.is_some()),
+        ("directory", object.token("directory").is_some()),
         ("title", session.title.is_some()),
         ("version", session.version.is_some()),
     ];
@@ -156,15 +154,10 @@ fn rest(
 pub(super) fn check_own_id(object: &Object<'_>, key: &str, id: &str) -> Result<(), Refusal> {
     match object.get(key) {
         None => Ok(()),
-        Some(_) => same_id(key, object.text(key).map(Cow::Owned), id),
-    }
-}
-
-/// Checks the id that is inside a record; `None` when it is no text.
-pub(super) fn same_id(key: &str, inside: Option<Cow<'_, str>>, id: &str) -> Result<(), Refusal> {
-    match inside {
-        Some(inside) if inside == id => Ok(()),
-        _ => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
+        Some(_) => match object.text(key) {
+            Some(inside) if inside == id => Ok(()),
+            _ => Err((SkipReason::IdMismatch, format!("{key} is not {id:?}"))),
+        },
     }
 }
 

@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use filrouge_sqlite::foreign::{ForeignError, Reader, Row, Value};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::generation::{Project, SessionText};
+use super::neutral_message;
 use super::row_place::{Place, tolerate};
 use crate::files::is_id;
-use crate::object::Writer;
+use crate::object::{Object, Writer};
 use crate::{SkipReason, Skipped};
 
 /// The tables of sessions.
@@ -310,12 +310,6 @@ fn json<'a>(
     }
 }
 
-#[derive(Deserialize)]
-struct Speaker {
-    agent: Option<String>,
-    mode: Option<String>,
-}
-
 /// Adds to a session's row what only its first messages say: its agent.
 pub(super) fn complete(
     reader: &Reader<'_>,
@@ -338,10 +332,8 @@ fn first_agent(
     let mut agent = None;
     let mut look = |sql: &str| {
         let asked = reader.query(sql, id, |row| {
-            let speaker = row.bytes(0).map(serde_json::from_slice::<Speaker>);
-            if let Some(Ok(speaker)) = speaker {
-                agent = speaker.agent.or(speaker.mode).map(Into::into);
-            }
+            let speaker = row.text(0).and_then(|text| Object::parse(text).ok());
+            agent = speaker.and_then(|speaker| neutral_message::agent(&speaker));
             match agent {
                 Some(_) => ControlFlow::Break(()),
                 None => ControlFlow::Continue(()),

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::generation::Generation;
-use super::{message, neutral, session, turns};
+use super::written::Written;
+use super::{neutral, session};
 use crate::files::canonical;
+use crate::turns_of;
 use crate::{Conversation, Listing, LoadedSession, ReadError, Skipped, Source, SourceError};
 
 /// One storage of OpenCode as a source.
@@ -43,7 +45,7 @@ impl Source for OpenCode {
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
         let session = self.generation.session(id)?;
-        neutral::conversation(self.generation.as_ref(), &session)
+        Ok(neutral::conversation(self.generation.as_ref(), &session)?.0)
     }
 
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
@@ -52,29 +54,17 @@ impl Source for OpenCode {
         let mut skipped = Vec::new();
         self.generation
             .beside(&text, &mut header.metadata, &mut skipped);
-        let mut left_out = Vec::new();
-        let texts = self.generation.messages(&text, &mut left_out)?;
-        let place = message::Place {
-            generation: self.generation.as_ref(),
-            session: &text,
-        };
-        let messages = message::read_all(&place, texts, left_out, &mut skipped);
-        message::describe(&messages.read, &mut header.session);
+        let generation = self.generation.as_ref();
+        let (conversation, texts) = neutral::conversation(generation, &text)?;
         let session = &mut header.session;
-        session.agent = session.agent.take().or(text.agent.clone());
-        session.directory = session.directory.take().or(text.directory.clone());
-        let turns = turns::build(&place, messages, &mut skipped);
-        tracing::debug!(
-            turns = turns.len(),
-            skipped = skipped.len(),
-            "loaded an OpenCode session"
-        );
-        skipped.sort();
-        Ok(LoadedSession {
-            session: header.finish(),
-            turns,
-            skipped,
-        })
+        let mut agents = conversation.messages.iter();
+        let first = agents.find_map(|message| message.agent.clone());
+        session.agent = first.or(session.agent.take());
+        let written = Written::of((generation, &text), &texts, &conversation.skipped);
+        let mut loaded = turns_of::load(header.finish(), "opencode", &conversation, &written);
+        loaded.skipped.append(&mut skipped);
+        loaded.skipped.sort();
+        Ok(loaded)
     }
 
     fn strays(&self) -> Result<Vec<Skipped>, SourceError> {

@@ -9,15 +9,13 @@ use filrouge_sqlite::foreign::{ForeignError, Reader, Value};
 use super::database::Database;
 use super::generation::{Generation, MessageText, SessionText};
 use super::kind::Kind;
+use super::layout::add_diff;
 use super::row_place::{Place, read_error, source_error, tolerate};
 use super::session_rows::SESSION_V2;
 use super::{session_message, sqlite};
 use crate::files::{Files, Folder};
-use crate::object::{Writer, check_value, skip};
+use crate::object::Writer;
 use crate::{Listing, ReadError, SkipReason, Skipped, SourceError};
-
-/// Differences of this size and more are noted, not copied.
-const DIFF_BYTES_MAX: i64 = 1 << 20;
 
 /// One generation in a database.
 pub(super) struct Stored {
@@ -114,33 +112,19 @@ impl Generation for Stored {
 impl Stored {
     /// OpenCode 1.2 and later still write a session's differences as a file, some versions for some sessions.
     fn session_diff(&self, session: &str, metadata: &mut Writer) -> Result<(), Skipped> {
-        let Some(folder) = self.diffs()? else {
-            return Ok(());
+        let root = self.database.shown.parent().map(Path::to_owned);
+        let root = root.filter(|root| !root.as_os_str().is_empty());
+        let files = Files {
+            root: root.unwrap_or_else(|| PathBuf::from(".")),
         };
+        let folder = files.folder(Path::new("storage/session_diff"))?;
         // Only what a listing names is opened.
-        if !folder.ids(&mut Vec::new()).iter().any(|id| id == session) {
-            return Ok(());
+        let is_listed =
+            |folder: &Folder| folder.ids(&mut Vec::new()).iter().any(|id| id == session);
+        match folder.filter(is_listed) {
+            Some(folder) => add_diff(&folder, session, metadata),
+            None => Ok(()),
         }
-        let bytes = folder.stat(session).map_or(0, |stat| stat.st_size);
-        if bytes >= DIFF_BYTES_MAX {
-            metadata.raw("session_diff_bytes", &bytes.to_string());
-            return Ok(());
-        }
-        let text = folder.text(session)?;
-        let value = check_value(&text).map_err(|why| skip(&folder.file(session), why))?;
-        metadata.raw("session_diff", value);
-        Ok(())
-    }
-
-    fn diffs(&self) -> Result<Option<Folder>, Skipped> {
-        let Some(root) = self.database.shown.parent() else {
-            return Ok(None);
-        };
-        let root = match root.as_os_str().is_empty() {
-            true => PathBuf::from("."),
-            false => root.to_owned(),
-        };
-        Files { root }.folder(Path::new("storage/session_diff"))
     }
 }
 

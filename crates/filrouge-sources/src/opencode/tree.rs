@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::generation::{Generation, MessageText, SessionText};
-use super::layout::Layout;
 use super::tree_listing::FileTree;
 use super::tree_messages::Reader;
 use crate::files::is_id;
 use crate::object::Writer;
 use crate::{Listing, ReadError, Skipped, SourceError};
 
-impl<L: Layout> Generation for FileTree<L> {
+impl Generation for FileTree {
     fn name(&self) -> &'static str {
         self.layout.name()
     }
@@ -37,11 +36,11 @@ impl<L: Layout> Generation for FileTree<L> {
     ) -> Result<Vec<MessageText>, ReadError> {
         let place = (&*session.folder, &*session.id);
         let opened = Reader::open(&self.layout, place, skipped);
-        Ok(opened.map_or_else(Vec::new, |(reader, ids)| reader.read(ids, skipped)))
+        Ok(opened.map_or_else(Vec::new, |(reader, ids)| reader.read(&ids, skipped)))
     }
 
     fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf {
-        let root = &self.layout.files().root;
+        let root = &self.layout.files.root;
         let (folder, id) = (&session.folder, &session.id);
         match part {
             None => {

@@ -1,11 +1,9 @@
 //! What the first messages of a session tell of it, where its own record says nothing.
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
-
+use super::neutral_message::agent;
 use super::order;
 use crate::files::Folder;
+use crate::object::Object;
 
 /// So many messages are looked at for one that names an agent.
 const FIRST_MESSAGES: usize = 4;
@@ -18,32 +16,15 @@ pub(super) struct First {
     pub(super) root: Option<Box<str>>,
 }
 
-#[derive(Deserialize)]
-struct Facts<'a> {
-    #[serde(borrow)]
-    agent: Option<Cow<'a, str>>,
-    mode: Option<Cow<'a, str>>,
-    path: Option<Places<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Places<'a> {
-    #[serde(borrow)]
-    cwd: Option<Cow<'a, str>>,
-    root: Option<Cow<'a, str>>,
-}
-
 impl First {
-    fn learn(&mut self, text: &[u8]) {
-        let Ok(facts) = serde_json::from_slice::<Facts<'_>>(text) else {
+    fn learn(&mut self, text: &str) {
+        let Ok(object) = Object::parse(text) else {
             return;
         };
-        let own = |text: Option<Cow<'_, str>>| text.map(|t| t.into_owned().into());
-        self.agent = self.agent.take().or(own(facts.agent.or(facts.mode)));
-        if let Some(path) = facts.path {
-            self.cwd = self.cwd.take().or(own(path.cwd));
-            self.root = self.root.take().or(own(path.root));
-        }
+        let path = object.at("path").object().unwrap_or_default();
+        self.agent = self.agent.take().or_else(|| agent(&object));
+        self.cwd = self.cwd.take().or_else(|| path.boxed("cwd"));
+        self.root = self.root.take().or_else(|| path.boxed("root"));
     }
 }
 
@@ -55,10 +36,9 @@ pub(super) fn first(messages: &Folder, id: &str) -> First {
     };
     let mut ids = dir.ids(&mut Vec::new());
     order::by_id(&mut ids, String::as_str);
-    let mut bytes = Vec::new();
     for id in ids.iter().take(FIRST_MESSAGES) {
-        if dir.read(id, &mut bytes).is_ok() {
-            first.learn(&bytes);
+        if let Ok(text) = dir.text(id) {
+            first.learn(&text);
         }
         if first.agent.is_some() {
             break;

@@ -37,13 +37,13 @@ type Listed = Result<Arc<Header>, Skipped>;
 type Known = HashMap<Key, (Fingerprint, Listed)>;
 
 /// A file storage.
-pub(super) struct FileTree<L> {
-    pub(super) layout: L,
+pub(super) struct FileTree {
+    pub(super) layout: Layout,
     known: Mutex<Known>,
 }
 
-impl<L: Layout> FileTree<L> {
-    pub(super) fn new(layout: L) -> Self {
+impl FileTree {
+    pub(super) fn new(layout: Layout) -> Self {
         Self {
             layout,
             known: Mutex::default(),
@@ -51,12 +51,12 @@ impl<L: Layout> FileTree<L> {
     }
 
     pub(super) fn folder(&self, path: &Path) -> Result<Option<Folder>, Skipped> {
-        self.layout.files().folder(path)
+        self.layout.files.folder(path)
     }
 
     /// An error for the root being gone.
     pub(super) fn check_root(&self) -> Result<(), SourceError> {
-        let files = self.layout.files();
+        let files = &self.layout.files;
         files.root().map(drop).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => SourceError::NotFound {
                 program: "opencode",
@@ -133,7 +133,7 @@ impl<L: Layout> FileTree<L> {
         let folders: Vec<&str> = shelves.iter().map(|shelf| &*shelf.name).collect();
         for root in self.layout.message_roots(&folders) {
             let reason = SkipReason::OrphanMessages;
-            orphans(self.layout.files(), &root, &ids, reason, skipped);
+            orphans(&self.layout.files, &root, &ids, reason, skipped);
         }
     }
 
@@ -216,7 +216,7 @@ impl<L: Layout> FileTree<L> {
 
     fn path(&self, folder: &str, id: &str) -> PathBuf {
         let below = self.layout.session_dir(folder).join(format!("{id}.json"));
-        self.layout.files().root.join(below)
+        self.layout.files.root.join(below)
     }
 
     /// The headers, one of each id: the last changed; of two alike, the first by folder.

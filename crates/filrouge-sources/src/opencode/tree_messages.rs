@@ -5,6 +5,7 @@ use std::path::Path;
 use super::generation::{MessageText, PartText};
 use super::layout::Layout;
 use super::tree_state::Marks;
+use crate::by_two::by_two;
 use crate::files::Folder;
 use crate::{SkipReason, Skipped};
 
@@ -20,8 +21,8 @@ pub(super) struct Reader {
 
 impl Reader {
     /// The folders of a session and the ids of its messages, sorted; `None` where it has no folder of messages.
-    pub(super) fn open<L: Layout>(
-        layout: &L,
+    pub(super) fn open(
+        layout: &Layout,
         (folder, id): (&str, &str),
         skipped: &mut Vec<Skipped>,
     ) -> Option<(Self, Vec<String>)> {
@@ -35,58 +36,37 @@ impl Reader {
     }
 
     /// Reads these messages, on two threads where there are many.
-    pub(super) fn read(
-        &self,
-        mut ids: Vec<String>,
-        skipped: &mut Vec<Skipped>,
-    ) -> Vec<MessageText> {
-        if ids.len() < 2 * MESSAGES_PER_THREAD {
-            return self.read_here(ids, skipped);
-        }
-        let rest = ids.split_off(ids.len() / 2);
-        std::thread::scope(|scope| {
-            let rest = scope.spawn(|| {
-                let mut skipped = Vec::new();
-                (self.read_here(rest, &mut skipped), skipped)
-            });
-            let mut all = self.read_here(ids, skipped);
-            let (mut rest, mut left_out) = match rest.join() {
-                Ok(done) => done,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            all.append(&mut rest);
-            skipped.append(&mut left_out);
-            all
-        })
-    }
-
-    fn read_here(&self, ids: Vec<String>, skipped: &mut Vec<Skipped>) -> Vec<MessageText> {
-        let mut bytes = Vec::with_capacity(64 << 10);
+    pub(super) fn read(&self, ids: &[String], skipped: &mut Vec<Skipped>) -> Vec<MessageText> {
+        let read = by_two(ids, MESSAGES_PER_THREAD, |id| {
+            let mut left_out = Vec::new();
+            (self.message(id, &mut left_out), left_out)
+        });
         let mut messages = Vec::with_capacity(ids.len());
-        for id in ids {
-            match text(&self.messages, &id, &mut bytes).map(Box::from) {
-                Ok(text) => messages.push(MessageText {
-                    text,
-                    seq: None,
-                    copied: false,
-                    parts: self.parts_of(&id, &mut bytes, skipped),
-                    id: id.into(),
-                }),
-                Err(why) => {
-                    skipped.push(why);
-                    skipped.extend(self.without_message(&id));
-                }
-            }
+        for (message, mut left_out) in read {
+            messages.extend(message);
+            skipped.append(&mut left_out);
         }
         messages
     }
 
-    fn parts_of(
-        &self,
-        message: &str,
-        bytes: &mut Vec<u8>,
-        skipped: &mut Vec<Skipped>,
-    ) -> Vec<PartText> {
+    fn message(&self, id: &str, skipped: &mut Vec<Skipped>) -> Option<MessageText> {
+        match self.messages.text(id) {
+            Ok(text) => Some(MessageText {
+                id: id.into(),
+                text: text.into(),
+                seq: None,
+                copied: false,
+                parts: self.parts_of(id, skipped),
+            }),
+            Err(why) => {
+                skipped.push(why);
+                skipped.extend(self.without_message(id));
+                None
+            }
+        }
+    }
+
+    fn parts_of(&self, message: &str, skipped: &mut Vec<Skipped>) -> Vec<PartText> {
         let below = self.parts.as_ref().map(|parts| parts.below(message));
         let dir = match below.unwrap_or(Ok(None)) {
             Ok(Some(dir)) => dir,
@@ -99,7 +79,7 @@ impl Reader {
         let ids = dir.ids(skipped);
         let mut parts = Vec::with_capacity(ids.len());
         for id in ids {
-            match text(&dir, &id, bytes) {
+            match dir.text(&id) {
                 Ok(text) => parts.push(PartText {
                     text: text.into(),
                     id: id.into(),
@@ -141,7 +121,7 @@ impl Reader {
 }
 
 /// Adds the states of all files and folders that a session's messages and parts are in.
-pub(super) fn add_states<L: Layout>(layout: &L, place: (&str, &str), marks: &mut Marks) {
+pub(super) fn add_states(layout: &Layout, place: (&str, &str), marks: &mut Marks) {
     let Some((reader, ids)) = Reader::open(layout, place, &mut Vec::new()) else {
         return;
     };
@@ -151,18 +131,9 @@ pub(super) fn add_states<L: Layout>(layout: &L, place: (&str, &str), marks: &mut
     reader.add_states(&ids, marks);
 }
 
-fn open<L: Layout>(layout: &L, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
-    layout.files().folder(below).unwrap_or_else(|why| {
+fn open(layout: &Layout, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {
+    layout.files.folder(below).unwrap_or_else(|why| {
         skipped.push(why);
         None
-    })
-}
-
-/// The text of the file `<id>.json`, in `bytes`.
-fn text<'b>(dir: &Folder, id: &str, bytes: &'b mut Vec<u8>) -> Result<&'b str, Skipped> {
-    dir.read(id, bytes)?;
-    std::str::from_utf8(bytes).map_err(|e| {
-        let detail = format!("not UTF-8 at byte {}", e.valid_up_to());
-        Skipped::new(&dir.file(id), SkipReason::NotUtf8, detail)
     })
 }

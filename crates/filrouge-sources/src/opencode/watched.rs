@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::database::Database;
 use super::generation::Generation;
@@ -14,11 +14,13 @@ use super::kind::Kind;
 use super::lying::{Lying, Tree, all_of};
 use super::storage::OpenCode;
 use crate::files::canonical;
-use crate::later::LOOK_AGAIN;
 use crate::locked::locked;
 use crate::{
     Conversation, Listing, LoadedSession, ReadError, SkipReason, Skipped, Source, SourceError,
 };
+
+/// A place is looked at again after this time at the earliest; new data is to be seen within a second.
+const LOOK_AGAIN: Duration = Duration::from_millis(400);
 
 /// The generations there can be, the newest first.
 const GENERATIONS: [&str; 5] = [

@@ -1,26 +1,46 @@
 //! A message to items.
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role as Speaker, Timestamp};
 
-use super::item_id;
+use super::Records;
 use crate::object::{Object, Writer, check_value};
 use crate::{Message, Part, PartKind, Role, SkipReason, Skipped, Tool, ToolStatus};
 
 /// Items on their way: ids that were given, and what could not be made.
 pub(super) struct Items<'a> {
     pub(super) program: &'static str,
-    pub(super) path: &'a Path,
+    pub(super) records: &'a dyn Records,
     pub(super) seen: HashSet<ItemId>,
     pub(super) skipped: Vec<Skipped>,
 }
 
-/// An item, and whether it can be the answer of its turn.
-pub(super) struct Made {
-    pub(super) item: ItemBody,
+/// An item whose metadata can still grow.
+pub(crate) struct Made {
+    pub(crate) item: ItemBody,
+    /// What is in `metadata` under the program's name.
+    pub(crate) notes: Writer,
+    /// Whether it can be the answer of its turn.
     pub(super) can_answer: bool,
+}
+
+impl Made {
+    /// Replaces what it says by one part, which is JSON.
+    pub(crate) fn says(&mut self, part: &str) {
+        self.item.parts = RawJson::from_checked(format!("[{part}]"));
+    }
+
+    /// The item with its metadata closed.
+    pub(super) fn finish(self, program: &str) -> ItemBody {
+        let mut metadata = Writer::default();
+        metadata.nested(program, self.notes);
+        let metadata = (!metadata.is_empty()).then(|| RawJson::from_checked(metadata.finish()));
+        ItemBody {
+            metadata,
+            ..self.item
+        }
+    }
 }
 
 /// What an item says, before it has its message's fields.
@@ -33,45 +53,51 @@ struct Content {
 }
 
 impl Items<'_> {
-    pub(super) fn skip(&mut self, reason: SkipReason, detail: String) {
-        self.skipped.push(Skipped::new(self.path, reason, detail));
+    pub(super) fn skip(
+        &mut self,
+        message: &Message,
+        part: Option<&Part>,
+        reason: SkipReason,
+        detail: String,
+    ) {
+        let place = self.records.place(message, part);
+        self.skipped.push(Skipped::new(&place, reason, detail));
     }
 
-    /// The items of one message: its parts in order, its error, its usage with the last one.
+    /// The items of one message: its parts in order, its error.
     pub(super) fn of_message(&mut self, message: &Message) -> Vec<Made> {
         let mut made = Vec::new();
         for part in &message.parts {
-            let can_answer = can_answer(message, part);
+            let first = made.len();
             for content in contents(message, part) {
                 match content {
-                    Ok(content) => made.extend(self.made(message, content, can_answer)),
-                    Err(reason) => self.skip(reason, format!("part {:?}", part.id)),
+                    Ok(content) => made.extend(self.made(message, Some(part), content)),
+                    Err(reason) => {
+                        let detail = format!("part {:?}", part.id);
+                        self.skip(message, Some(part), reason, detail);
+                    }
                 }
             }
+            self.records
+                .complete_part(message, part, &mut made[first..]);
         }
         let own = error(message).or_else(|| made.is_empty().then(|| bare(message)));
         if let Some(own) = own {
-            made.extend(self.made(message, own, false));
+            made.extend(self.made(message, None, own));
         }
-        if let Some(last) = made.last_mut() {
-            last.item.usage = usage(message);
-        }
-        if let Some(first) = made.first_mut() {
-            first.item.metadata = notes(self.program, message);
-        }
+        self.records.complete_message(message, &mut made);
         made
     }
 
-    fn made(&mut self, message: &Message, content: Content, can_answer: bool) -> Option<Made> {
-        let Some(id) = item_id(&content.id) else {
-            self.skip(SkipReason::BadField, format!("{:?} is no id", content.id));
+    fn made(&mut self, message: &Message, part: Option<&Part>, content: Content) -> Option<Made> {
+        let Ok(id) = ItemId::new(&*content.id) else {
+            let detail = format!("{:?} is no id", content.id);
+            self.skip(message, part, SkipReason::BadField, detail);
             return None;
         };
         if !self.seen.insert(id.clone()) {
-            self.skip(
-                SkipReason::DuplicateId,
-                format!("{id} was read from another message"),
-            );
+            let detail = format!("{id} was read from another message");
+            self.skip(message, part, SkipReason::DuplicateId, detail);
             return None;
         }
         let parts = RawJson::from_checked(format!("[{}]", content.json));
@@ -82,7 +108,21 @@ impl Items<'_> {
             occurred_at: Timestamp::from_millis(content.at.unwrap_or(message.created)),
             ..ItemBody::new(content.role, content.channel, parts)
         };
-        Some(Made { item, can_answer })
+        Some(Made {
+            item,
+            notes: Writer::default(),
+            can_answer: part.is_some_and(|part| can_answer(message, part)),
+        })
+    }
+}
+
+/// Puts the message's usage to its last item, and what else it says to its first.
+pub(super) fn complete(message: &Message, made: &mut [Made]) {
+    if let Some(last) = made.last_mut() {
+        last.item.usage = usage(message);
+    }
+    if let Some(first) = made.first_mut() {
+        first.notes.nested("message", notes(message));
     }
 }
 
@@ -112,16 +152,14 @@ fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> 
             one(role, channel, text_part(text))
         }
         PartKind::Reasoning { text } => {
-            let mut json = Writer::default();
-            json.text("type", "reasoning");
+            let mut json = Writer::part("reasoning");
             json.text("text", text);
             one(Speaker::Assistant, Channel::Thought, json)
         }
         PartKind::Tool(tool) => tool_items(part, tool),
         PartKind::File { mime, name, url } => {
             let (role, channel) = place_of(message, false);
-            let mut json = Writer::default();
-            json.text("type", "file");
+            let mut json = Writer::part("file");
             for (key, value) in [("mime", mime), ("name", name), ("url", url)] {
                 if let Some(value) = value {
                     json.text(key, value);
@@ -131,16 +169,14 @@ fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> 
         }
         PartKind::Patch { files } => {
             let files: Vec<&str> = files.iter().map(|file| &**file).collect();
-            let mut json = Writer::default();
-            json.text("type", "patch");
+            let mut json = Writer::part("patch");
             json.raw("files", &serde_json::Value::from(files).to_string());
             one(Speaker::System, Channel::SystemNote, json)
         }
         PartKind::Compaction { automatic, summary } => match summary {
             Some(text) => one(Speaker::System, Channel::Summary, text_part(text)),
             None => {
-                let mut json = Writer::default();
-                json.text("type", "compaction");
+                let mut json = Writer::part("compaction");
                 json.raw("automatic", if *automatic { "true" } else { "false" });
                 one(Speaker::System, Channel::SystemNote, json)
             }
@@ -163,8 +199,7 @@ fn place_of(message: &Message, synthetic: bool) -> (Speaker, Channel) {
 }
 
 fn text_part(text: &str) -> Writer {
-    let mut json = Writer::default();
-    json.text("type", "text");
+    let mut json = Writer::part("text");
     json.text("text", text);
     json
 }
@@ -177,8 +212,7 @@ fn note(name: &str, raw: &str) -> Writer {
     {
         return object.without(&[]);
     }
-    let mut json = Writer::default();
-    json.text("type", name);
+    let mut json = Writer::part(name);
     json.raw("value", raw);
     json
 }
@@ -188,8 +222,7 @@ fn tool_items(part: &Part, tool: &Tool) -> Vec<Result<Content, SkipReason>> {
         Ok(args) => args,
         Err((reason, _)) => return vec![Err(reason)],
     };
-    let mut json = Writer::default();
-    json.text("type", "tool_call");
+    let mut json = Writer::part("tool_call");
     json.text("call_id", &tool.call_id);
     json.text("name", &tool.name);
     json.raw("args", args);
@@ -209,8 +242,7 @@ fn tool_items(part: &Part, tool: &Tool) -> Vec<Result<Content, SkipReason>> {
         ToolStatus::Pending | ToolStatus::Running => return items,
     };
     let text = tool.error.as_ref().filter(|_| !ok).or(tool.output.as_ref());
-    let mut json = Writer::default();
-    json.text("type", "tool_result");
+    let mut json = Writer::part("tool_result");
     json.text("call_id", &tool.call_id);
     json.raw("ok", if ok { "true" } else { "false" });
     json.raw("latency_ms", &latency(part));
@@ -220,12 +252,13 @@ fn tool_items(part: &Part, tool: &Tool) -> Vec<Result<Content, SkipReason>> {
         role: Speaker::Tool,
         channel: Channel::ToolResult,
         json: json.finish(),
-        at: part.end,
+        at: part.end.or(part.start),
     }));
     items
 }
 
-fn latency(part: &Part) -> String {
+/// Milliseconds from begin to end, as JSON.
+pub(crate) fn latency(part: &Part) -> String {
     match (part.start, part.end) {
         (Some(start), Some(end)) if end >= start => (end - start).to_string(),
         _ => "null".to_owned(),
@@ -234,8 +267,7 @@ fn latency(part: &Part) -> String {
 
 fn error(message: &Message) -> Option<Content> {
     let error = message.error.as_ref()?;
-    let mut json = Writer::default();
-    json.text("type", "error");
+    let mut json = Writer::part("error");
     json.text("code", &error.name);
     json.text("message", &error.message);
     json.raw("retryable", if error.retryable { "true" } else { "false" });
@@ -250,8 +282,7 @@ fn error(message: &Message) -> Option<Content> {
 
 /// Stands for a message without parts, so that its fields have a place.
 fn bare(message: &Message) -> Content {
-    let mut json = Writer::default();
-    json.text("type", "message");
+    let mut json = Writer::part("message");
     json.text("id", &message.id);
     Content {
         id: message.id.to_string(),
@@ -281,8 +312,8 @@ fn usage(message: &Message) -> Option<RawJson> {
     (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
 }
 
-/// What the message says of itself, with its first item.
-fn notes(program: &str, message: &Message) -> Option<RawJson> {
+/// What the message says of itself.
+fn notes(message: &Message) -> Writer {
     let mut said = Writer::default();
     said.text("id", &message.id);
     for (key, value) in [
@@ -296,9 +327,5 @@ fn notes(program: &str, message: &Message) -> Option<RawJson> {
     if message.copied {
         said.raw("copied", "true");
     }
-    let mut notes = Writer::default();
-    notes.nested("message", said);
-    let mut metadata = Writer::default();
-    metadata.nested(program, notes);
-    Some(RawJson::from_checked(metadata.finish()))
+    said
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use filrouge_sources::Outcome;
-use filrouge_types::Channel;
+use filrouge_types::{Channel, TurnStatus};
 
 use crate::{copy_of, count, fixture, items, json, only, read_all};
 
@@ -170,23 +169,28 @@ fn what_lies_beside_a_session_is_kept() {
 #[test]
 fn outcomes() {
     let (loaded, skipped) = read_all(&fixture("opencode-json"));
-    let mut outcomes: BTreeMap<&str, Vec<&Outcome>> = BTreeMap::new();
+    let mut outcomes: BTreeMap<&str, Vec<&TurnStatus>> = BTreeMap::new();
     for one in &loaded {
         let list = one.turns.iter().map(|turn| &turn.outcome).collect();
         outcomes.insert(&one.session.id.as_str()[..16], list);
     }
-    assert_eq!(outcomes["ses_3e791c821ffe"], [&Outcome::Unanswered]);
-    let failed = Outcome::Failed {
-        code: "APIError".into(),
-        message: "context_field 'temperature' is not supported by this model".into(),
-        retryable: false,
+    assert_eq!(outcomes["ses_3e791c821ffe"], [&TurnStatus::Interrupted]);
+    let ended = [&TurnStatus::Finalized, &TurnStatus::Failed];
+    assert_eq!(outcomes["ses_3e791c788ffe"], ended);
+    let errors = loaded.iter().flat_map(items);
+    let errors = errors.filter(|item| item.channel == Channel::Error);
+    let errors: Vec<_> = errors.map(|item| json(item.parts.as_str())).collect();
+    let is_told = |error: &serde_json::Value| {
+        error[0]["code"] == "APIError"
+            && error[0]["message"] == "context_field 'temperature' is not supported by this model"
+            && error[0]["retryable"] == false
     };
-    assert_eq!(outcomes["ses_3e791c788ffe"], [&Outcome::Finalized, &failed]);
+    assert!(errors.iter().any(is_told), "{errors:?}");
     let all: Vec<_> = outcomes.values().flatten().collect();
     assert_eq!(all.len(), 21);
     assert_eq!(
         all.iter()
-            .filter(|outcome| ***outcome == &Outcome::Finalized)
+            .filter(|outcome| ***outcome == &TurnStatus::Finalized)
             .count(),
         19
     );
@@ -196,7 +200,7 @@ fn outcomes() {
     let silent = loaded
         .iter()
         .flat_map(|one| &one.turns)
-        .filter(|turn| turn.outcome == Outcome::Finalized && turn.answer().is_none());
+        .filter(|turn| turn.outcome == TurnStatus::Finalized && turn.answer().is_none());
     assert_eq!(silent.count(), 4);
 }
 

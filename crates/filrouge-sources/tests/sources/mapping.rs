@@ -1,7 +1,6 @@
 //! Every kind of part and message, one by one.
 
-use filrouge_sources::Outcome;
-use filrouge_types::{Channel, ItemBody, RawJson, Role};
+use filrouge_types::{Channel, ItemBody, RawJson, Role, TurnStatus};
 use serde_json::{Value, json};
 
 use crate::{Made, fixture, items, json, read_all};
@@ -286,14 +285,14 @@ fn turns_and_outcomes() {
     let turns = &loaded.turns;
     let requests: Vec<&str> = turns.iter().map(|turn| turn.request_id.as_str()).collect();
     assert_eq!(requests, ["m0", "m2", "m1", "m6"]);
-    let outcomes: Vec<&Outcome> = turns.iter().map(|turn| &turn.outcome).collect();
+    let outcomes: Vec<&TurnStatus> = turns.iter().map(|turn| &turn.outcome).collect();
     assert_eq!(
         outcomes,
         [
-            &Outcome::Finalized,
-            &Outcome::Cancelled,
-            &Outcome::Finalized,
-            &Outcome::Unanswered
+            &TurnStatus::Finalized,
+            &TurnStatus::Cancelled,
+            &TurnStatus::Finalized,
+            &TurnStatus::Interrupted
         ]
     );
     assert!(turns[0].question.is_empty());
@@ -329,7 +328,7 @@ fn an_unfinished_answer_waits_for_a_later_read() {
     made.message("m3", "assistant", 3, "", "");
     made.part("m3", "p3", r#""type":"text","text":"still grow""#);
     let loaded = made.load();
-    assert_eq!(loaded.turns[0].outcome, Outcome::Unanswered);
+    assert_eq!(loaded.turns[0].outcome, TurnStatus::Interrupted);
     assert_eq!(
         loaded.turns[0].metadata.as_str(),
         r#"{"opencode":{"messages":["m1","m2"],"incomplete":["m3"]}}"#
@@ -342,7 +341,7 @@ fn an_unfinished_answer_waits_for_a_later_read() {
         r#","finish":"stop","tokens":{"input":1},"cost":0.50"#,
     );
     let loaded = made.load();
-    assert_eq!(loaded.turns[0].outcome, Outcome::Finalized);
+    assert_eq!(loaded.turns[0].outcome, TurnStatus::Finalized);
     let answer = loaded.turns[0].answer().unwrap();
     assert_eq!(
         answer.usage.as_ref().unwrap().as_str(),

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use filrouge_engine::restore::RestoreQuery;
 use filrouge_engine::{CreateSession, ImportedTurn};
-use filrouge_sources::{ForeignTurn, LoadedSession, Outcome, opencode};
+use filrouge_sources::{ForeignTurn, LoadedSession, opencode};
 use filrouge_transcode::{Context, Format};
-use filrouge_types::{Channel, Item, ItemBody, JsonText, TurnStatus};
+use filrouge_types::{Channel, Item, ItemBody, JsonText};
 use serde_json::Value;
 
 use crate::journal::{Journal, asking, query};
@@ -34,16 +34,10 @@ fn items(turn: &ForeignTurn) -> Vec<ItemBody> {
 
 /// A turn as an import records it.
 fn record(j: &Journal, turn: &ForeignTurn) {
-    let status = match turn.outcome {
-        Outcome::Finalized => TurnStatus::Finalized,
-        Outcome::Failed { .. } => TurnStatus::Failed,
-        Outcome::Cancelled => TurnStatus::Cancelled,
-        Outcome::Unanswered => TurnStatus::Interrupted,
-    };
     let imported = ImportedTurn {
         request_id: turn.request_id.clone(),
         items: items(turn),
-        status,
+        status: turn.outcome,
         metadata: Some(turn.metadata.clone()),
     };
     let recorded = j.engine.turns.record(&j.caller, &j.session, imported);

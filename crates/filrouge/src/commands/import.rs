@@ -9,10 +9,9 @@ use std::sync::Arc;
 use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, RecordedTurn};
 use filrouge_sources::{
-    ForeignSession, ForeignTurn, Header, Outcome, ReadError, SkipReason, Skipped, Source,
-    count_by_reason,
+    ForeignSession, ForeignTurn, Header, ReadError, SkipReason, Skipped, Source, count_by_reason,
 };
-use filrouge_types::{Failure, RawJson, RequestId, SessionId, TurnStatus, merge_objects};
+use filrouge_types::{Failure, RawJson, RequestId, SessionId, merge_objects};
 use serde::Serialize;
 
 use crate::config::{Config, Program, SourceName, sources::histories};
@@ -235,18 +234,12 @@ async fn import_turn(
     turn: ForeignTurn,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
-    let status = match turn.outcome {
-        Outcome::Finalized => TurnStatus::Finalized,
-        Outcome::Failed { .. } => TurnStatus::Failed,
-        Outcome::Cancelled => TurnStatus::Cancelled,
-        Outcome::Unanswered => TurnStatus::Interrupted,
-    };
     let items: Vec<_> = turn.question.into_iter().chain(turn.items).collect();
     let count = items.len() as u64;
     let imported = ImportedTurn {
         request_id: turn.request_id.clone(),
         items,
-        status,
+        status: turn.outcome,
         metadata: Some(turn.metadata),
     };
     match engine.turns.record(caller, &session.id, imported).await {

@@ -173,7 +173,7 @@ fn what_is_not_understood_is_left_alone() {
             "opencode",
             "config/opencode/opencode.json",
             "{\n  \"mcp\": {\n",
-            "line 3",
+            "line 2",
         ),
         (
             "opencode",

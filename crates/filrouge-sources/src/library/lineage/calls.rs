@@ -1,20 +1,19 @@
 //! Which tool call has started which session.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Relative;
 use crate::library::facts::Facts;
 use crate::library::{Catalog, Entry, Library, clean};
 
-/// Looks up calls; at each parent once.
+/// Looks up calls.
 pub(super) struct Calls<'a> {
     library: &'a Library,
     catalog: &'a Catalog,
-    seen: HashMap<Box<str>, Option<Arc<Facts>>>,
     mask: bool,
     /// Parents that cannot be read.
-    pub(super) unread: usize,
+    pub(super) unread: HashSet<Box<str>>,
 }
 
 impl<'a> Calls<'a> {
@@ -22,9 +21,8 @@ impl<'a> Calls<'a> {
         Self {
             library,
             catalog,
-            seen: HashMap::new(),
             mask,
-            unread: 0,
+            unread: HashSet::new(),
         }
     }
 
@@ -60,13 +58,10 @@ impl<'a> Calls<'a> {
     }
 
     fn look(&mut self, entry: &Entry) -> Option<Arc<Facts>> {
-        let id = &entry.header.id;
-        if let Some(known) = self.seen.get(id) {
-            return known.clone();
-        }
         let facts = self.library.facts(entry).ok();
-        self.unread += usize::from(facts.is_none());
-        self.seen.insert(id.clone(), facts.clone());
+        if facts.is_none() {
+            self.unread.insert(entry.header.id.clone());
+        }
         facts
     }
 }

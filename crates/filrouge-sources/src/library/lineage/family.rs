@@ -11,14 +11,42 @@ pub(in crate::library) struct Family<'a> {
     children: HashMap<&'a str, Vec<&'a Entry>>,
 }
 
-/// The parents of a session.
-pub(super) struct Parents<'a> {
-    /// Up to the root, the nearest first.
-    pub(super) entries: Vec<&'a Entry>,
-    /// The last one's parent, if no session has its id.
+/// Sessions that lead up from one, the nearest first.
+pub(super) struct Ancestry<'a, T> {
+    pub(super) entries: Vec<T>,
+    /// The id that the last one names, if no session has it.
     pub(super) gap: Option<&'a str>,
     /// Whether they lead round in a circle.
     pub(super) cycle: bool,
+}
+
+impl<'a, T> Ancestry<'a, T> {
+    /// Goes up from a session; `next` is what the present one leads to, or the id that no session has.
+    pub(super) fn of(
+        mut at: &'a Entry,
+        mut next: impl FnMut(&'a Entry) -> Result<Option<(&'a Entry, T)>, &'a str>,
+    ) -> Self {
+        let mut seen = HashSet::from([&*at.header.id]);
+        let mut found = Self {
+            entries: Vec::new(),
+            gap: None,
+            cycle: false,
+        };
+        loop {
+            match next(at) {
+                Ok(None) => return found,
+                Ok(Some((entry, shown))) if seen.insert(&*entry.header.id) => {
+                    at = entry;
+                    found.entries.push(shown);
+                }
+                Ok(Some(_)) => found.cycle = true,
+                Err(gap) => found.gap = Some(gap),
+            }
+            if found.cycle || found.gap.is_some() {
+                return found;
+            }
+        }
+    }
 }
 
 impl<'a> Family<'a> {
@@ -58,26 +86,13 @@ impl<'a> Family<'a> {
         }
     }
 
-    pub(super) fn parents(&self, entry: &'a Entry) -> Parents<'a> {
-        let mut seen = HashSet::from([&*entry.header.id]);
-        let mut parents = Parents {
-            entries: Vec::new(),
-            gap: None,
-            cycle: false,
-        };
-        let mut named = entry.header.parent_id.as_deref();
-        while let Some(id) = named {
-            if !seen.insert(id) {
-                parents.cycle = true;
-                break;
-            }
-            let Ok(parent) = self.catalog.get(id) else {
-                parents.gap = Some(id);
-                break;
+    pub(super) fn parents(&self, entry: &'a Entry) -> Ancestry<'a, &'a Entry> {
+        Ancestry::of(entry, |one| {
+            let Some(id) = one.header.parent_id.as_deref() else {
+                return Ok(None);
             };
-            parents.entries.push(parent);
-            named = parent.header.parent_id.as_deref();
-        }
-        parents
+            let parent = self.catalog.get(id).map_err(|_| id)?;
+            Ok(Some((parent, parent)))
+        })
     }
 }

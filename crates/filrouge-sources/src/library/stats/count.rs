@@ -1,12 +1,11 @@
 //! Adding up sessions, with and without copies.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::{ChangesFrom, ModelUse, Sums, ToolUse};
 use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
 use crate::library::forks::{Copies, Seen};
-use crate::library::{Library, cache, clean};
+use crate::library::{Library, clean};
 use crate::{Changes, Header};
 
 /// A session as it is counted.
@@ -14,25 +13,20 @@ pub(super) struct Counted<'a> {
     pub(super) seen: Seen<'a>,
     copies: Copies,
     /// Of the messages that may be copies, those that are none, where that is some of them.
-    originals: Option<Arc<Tally>>,
+    originals: Option<Tally>,
 }
 
 /// What some sessions amount to.
 #[derive(Clone, Default)]
 pub(super) struct Count {
-    sessions: u64,
-    /// Messages that cannot be copies.
-    fresh: Part,
-    /// Messages that may be copies.
-    old: Part,
-    /// Those of them that are none.
+    all: Part,
+    /// Without messages that are copies.
     originals: Part,
-    changes: Changes,
-    changes_without_copied: Changes,
 }
 
 #[derive(Clone, Default)]
 struct Part {
+    /// `active` stays 0.
     sums: Sums,
     spans: Spans,
 }
@@ -41,10 +35,10 @@ impl<'a> Counted<'a> {
     /// Reads the session again when only some of its old messages are copies: its origin has changed since then. Should it not be readable any more, all of them count as copies.
     pub(super) fn of(library: &Library, seen: Seen<'a>, copies: Copies) -> Self {
         let originals = match &copies {
-            Copies::AllBut(places) => seen.facts.some_of(places, || {
-                let source = library.source(seen.entry)?;
-                cache::read(source, seen.entry).ok()
-            }),
+            Copies::AllBut(places) => {
+                let read = library.conversation(seen.entry).ok();
+                read.map(|read| Tally::of(places.iter().filter_map(|at| read.messages.get(*at))))
+            }
             _ => None,
         };
         Self {
@@ -59,7 +53,7 @@ impl<'a> Counted<'a> {
         match self.copies {
             Copies::None => Some(&self.seen.facts.old),
             Copies::All => None,
-            Copies::AllBut(_) => self.originals.as_deref(),
+            Copies::AllBut(_) => self.originals.as_ref(),
         }
     }
 
@@ -96,66 +90,57 @@ pub(super) fn changes(header: &Header, facts: &Facts) -> (Changes, ChangesFrom) 
 impl Count {
     pub(super) fn add(&mut self, one: &Counted<'_>) {
         let facts = &one.seen.facts;
-        self.sessions += 1;
-        self.fresh.add(&facts.fresh);
-        if !facts.olds.is_empty() {
-            self.old.add(&facts.old);
+        for part in [&mut self.all, &mut self.originals] {
+            part.add(&facts.fresh.sums, &facts.fresh.spans);
         }
-        if let Some(originals) = one.originals() {
-            self.originals.add(originals);
+        self.all.add(&facts.old.sums, &facts.old.spans);
+        if let Some(tally) = one.originals() {
+            self.originals.add(&tally.sums, &tally.spans);
         }
-        let all = changes(&one.seen.entry.header, facts).0;
-        add_changes(&mut self.changes, &all);
-        add_changes(
-            &mut self.changes_without_copied,
-            &one.changes_without_copied(),
-        );
+        self.all
+            .add_sessions(1, &changes(&one.seen.entry.header, facts).0);
+        self.originals
+            .add_sessions(1, &one.changes_without_copied());
     }
 
     /// Adds all of `more`.
     pub(super) fn merge(&mut self, more: &Self) {
-        self.sessions += more.sessions;
-        self.fresh.merge(&more.fresh);
-        self.old.merge(&more.old);
+        self.all.merge(&more.all);
         self.originals.merge(&more.originals);
-        add_changes(&mut self.changes, &more.changes);
-        add_changes(
-            &mut self.changes_without_copied,
-            &more.changes_without_copied,
-        );
     }
 
     /// Everything.
     pub(super) fn all(&self) -> Sums {
-        self.sum(&self.old, self.changes)
+        self.all.sums()
     }
 
     /// Everything but copies.
     pub(super) fn without_copied(&self) -> Sums {
-        self.sum(&self.originals, self.changes_without_copied)
-    }
-
-    fn sum(&self, more: &Part, changes: Changes) -> Sums {
-        let mut part = self.fresh.clone();
-        part.merge(more);
-        Sums {
-            sessions: self.sessions,
-            changes,
-            active: part.spans.length(),
-            ..part.sums
-        }
+        self.originals.sums()
     }
 }
 
 impl Part {
-    fn add(&mut self, tally: &Tally) {
-        self.sums.add_messages(&tally.sums);
-        self.spans.extend(&tally.spans);
+    fn add(&mut self, sums: &Sums, spans: &Spans) {
+        self.sums.add_messages(sums);
+        self.spans.extend(spans);
+    }
+
+    fn add_sessions(&mut self, sessions: u64, changes: &Changes) {
+        self.sums.sessions += sessions;
+        add_changes(&mut self.sums.changes, changes);
     }
 
     fn merge(&mut self, more: &Self) {
-        self.sums.add_messages(&more.sums);
-        self.spans.extend(&more.spans);
+        self.add(&more.sums, &more.spans);
+        self.add_sessions(more.sums.sessions, &more.sums.changes);
+    }
+
+    fn sums(&self) -> Sums {
+        Sums {
+            active: self.spans.clone().length(),
+            ..self.sums.clone()
+        }
     }
 }
 

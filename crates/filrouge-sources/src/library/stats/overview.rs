@@ -23,7 +23,7 @@ use crate::library::{Library, LibraryError, clean, forks, notices};
 pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> {
     let library = &library.of_question();
     let catalog = library.catalog();
-    let (seen, unread) = forks::look_at(library, &selected(&catalog, ask), &[]);
+    let (seen, unread) = forks::look_at(library, &selected(&catalog, ask));
     let copies = forks::copies(library, &catalog, &seen);
     let counted: Vec<_> = seen
         .into_iter()

@@ -1,11 +1,10 @@
 //! An entry in JSON, with or without comments: put into the text, of which nothing else changes.
 
-mod read;
-
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode};
 use serde_json::Value;
 
 use super::{Edit, NAME, Refused, compared};
-use read::{Node, read};
 
 /// What is to be in a file.
 pub(super) struct Wanted<'a> {
@@ -21,12 +20,17 @@ pub(super) struct Wanted<'a> {
     pub(super) head: Option<(&'static str, Value)>,
 }
 
+/// The mark some editors begin a file with.
+const MARK: &str = "\u{feff}";
+
 /// What is to become of `text`.
 pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
-    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+    let marked = text.strip_prefix(MARK);
+    let inner = marked.unwrap_or(text);
+    if inner.trim().is_empty() {
         return Ok(Edit::Change(new_file(wanted)));
     }
-    let document = read(text, wanted.comments).map_err(|what| Refused {
+    let root = read(inner, wanted.comments).map_err(|what| Refused {
         what,
         by_hand: None,
     })?;
@@ -35,43 +39,84 @@ pub(super) fn edit(text: &str, wanted: &Wanted<'_>) -> Result<Edit, Refused> {
         by_hand: Some(wanted.lines()),
     };
     let not_object = |name: &str| by_hand(format!("{name} is no object"));
-    if !document.is_object() {
-        return Err(not_object("the document"));
-    }
-    let section = one(&document, wanted.section).map_err(by_hand)?;
-    let new = match section {
+    let document = root
+        .object_value()
+        .ok_or_else(|| not_object("the document"))?;
+    match one(&document, wanted.section).map_err(by_hand)? {
         None => {
             let section = serde_json::json!({ NAME: wanted.entry });
-            put(text, &document, wanted.section, &section)
+            document.append(wanted.section, input(&section));
         }
-        Some(section) if !section.is_object() => return Err(not_object(wanted.section)),
-        Some(section) => match one(section, NAME).map_err(by_hand)? {
-            None => put(text, section, NAME, &wanted.entry),
-            Some(entry) => {
+        Some(section) => {
+            let section = section.object_value();
+            let section = section.ok_or_else(|| not_object(wanted.section))?;
+            if let Some(entry) = one(&section, NAME).map_err(by_hand)? {
                 let place = format!("{}.{NAME}", wanted.section);
-                let entry = entry.value(text).unwrap_or_default();
+                let entry = entry.value().and_then(|value| value.to_serde_value());
+                let entry = entry.unwrap_or_default();
                 let is_off = entry["enabled"] == false;
                 return compared(&place, runs(&entry, wanted.runs), is_off).map_err(by_hand);
             }
-        },
+            section.append(NAME, input(&wanted.entry));
+        }
+    }
+    Ok(Edit::Change(format!(
+        "{}{root}",
+        marked.map_or("", |_| MARK)
+    )))
+}
+
+/// Reads one document; what is wrong is returned with its line and column.
+fn read(text: &str, comments: bool) -> Result<CstRootNode, String> {
+    if !comments {
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(|why| {
+            let (line, column, why) = (why.line(), why.column(), why.to_string());
+            let what = why.split(" at line").next().unwrap_or_default();
+            format!("line {line}, column {column}: {what}")
+        })?;
+    }
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
     };
-    // What was written has to read as it was meant.
-    let entry = read(&new, wanted.comments).ok().and_then(|document| {
-        let section = one(&document, wanted.section).ok()??;
-        one(section, NAME).ok()??.value(&new)
-    });
-    if entry.as_ref() == Some(&wanted.entry) {
-        Ok(Edit::Change(new))
-    } else {
-        Err(by_hand("the entry finds no place in it".to_owned()))
+    CstRootNode::parse(text, &options).map_err(|why| {
+        let (line, column) = (why.line_display(), why.column_display());
+        format!("line {line}, column {column}: {}", why.kind())
+    })
+}
+
+/// A value to put in; entries hold texts, words and lists of them.
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(word) => CstInputValue::Bool(*word),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(name, value)| (name.clone(), input(value)));
+            CstInputValue::Object(members.collect())
+        }
     }
 }
 
 impl Wanted<'_> {
     /// What to write by hand.
     fn lines(&self) -> String {
-        let section = serde_json::json!({ self.section: { NAME: self.entry } });
-        pretty(&section, "", "  ", "\n")
+        format!(
+            "{:#}",
+            serde_json::json!({ self.section: { NAME: self.entry } })
+        )
     }
 }
 
@@ -82,56 +127,17 @@ fn new_file(wanted: &Wanted<'_>) -> String {
     }
     let section = serde_json::json!({ NAME: wanted.entry });
     document.insert(wanted.section.to_owned(), section);
-    pretty(&Value::Object(document), "", "  ", "\n") + "\n"
+    format!("{:#}\n", Value::Object(document))
 }
 
 /// The member of a name; programs differ in which of two they take.
-fn one<'a>(object: &'a Node, name: &str) -> Result<Option<&'a Node>, String> {
-    let mut found = object.members.iter().filter(|member| member.name == name);
+fn one(object: &CstObject, name: &str) -> Result<Option<CstObjectProp>, String> {
+    let members = object.properties().into_iter();
+    let mut found = members.filter(|member| member.decoded_name().as_deref() == Some(name));
     match (found.next(), found.next()) {
         (_, Some(_)) => Err(format!("{name} stands in it twice")),
-        (member, None) => Ok(member.map(|member| &member.node)),
+        (member, None) => Ok(member),
     }
-}
-
-/// The text with a member more at the end of `object`.
-fn put(text: &str, object: &Node, name: &str, value: &Value) -> String {
-    let close = object.end - 1;
-    let inside = &text[..close];
-    // Behind whatever stands last in it, comments too.
-    let at = inside.trim_end().len();
-    let outer = line_indent(text, object.start);
-    let indent = match object.members.first() {
-        Some(first) if inside[object.start..first.start].contains('\n') => {
-            line_indent(text, first.start).to_owned()
-        }
-        _ => format!("{outer}{}", unit(text)),
-    };
-    let line_end = line_end(text);
-    let value = pretty(value, &indent, unit(text), line_end);
-    let name = Value::from(name);
-    let mut new = String::with_capacity(text.len() + value.len() + 64);
-    let comma_at = object.members.last().map(|last| last.node.end);
-    match comma_at.filter(|_| !object.trailing_comma) {
-        Some(end) => {
-            new.push_str(&text[..end]);
-            new.push(',');
-            new.push_str(&text[end..at]);
-        }
-        None => new.push_str(&text[..at]),
-    }
-    new.push_str(&format!("{line_end}{indent}{name}: {value}"));
-    if object.trailing_comma {
-        new.push(',');
-    }
-    if !text[at..close].contains('\n') {
-        new.push_str(line_end);
-        new.push_str(outer);
-    } else {
-        new.push_str(&text[at..close]);
-    }
-    new.push_str(&text[close..]);
-    new
 }
 
 /// Whether an entry runs this, its arguments beside the command or within it.
@@ -144,40 +150,6 @@ fn runs(entry: &Value, wanted: &[&str]) -> bool {
     let whole = [words("command"), words("args")].concat();
     let mut whole = whole.into_iter();
     wanted.iter().all(|word| whole.next() == Some(Some(word)))
-}
-
-/// The white space that the line of a place begins with.
-fn line_indent(text: &str, at: usize) -> &str {
-    let line = &text[text[..at].rfind('\n').map_or(0, |feed| feed + 1)..];
-    let rest = line.trim_start_matches([' ', '\t']);
-    &line[..line.len() - rest.len()]
-}
-
-/// What the file's lines are indented with.
-fn unit(text: &str) -> &'static str {
-    let indented = text.lines().find(|line| line.starts_with([' ', '\t']));
-    match indented {
-        Some(line) if line.starts_with('\t') => "\t",
-        Some(line) if line.starts_with("    ") => "    ",
-        _ => "  ",
-    }
-}
-
-fn line_end(text: &str) -> &'static str {
-    if text.contains("\r\n") { "\r\n" } else { "\n" }
-}
-
-/// A value over several lines, all but the first behind `indent`.
-fn pretty(value: &Value, indent: &str, unit: &str, line_end: &str) -> String {
-    let mut out = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(unit.as_bytes());
-    let mut writer = serde_json::Serializer::with_formatter(&mut out, formatter);
-    if serde::Serialize::serialize(value, &mut writer).is_err() {
-        // Values have texts for keys and are written to memory.
-        return value.to_string();
-    }
-    let text = String::from_utf8_lossy(&out);
-    text.replace('\n', &format!("{line_end}{indent}"))
 }
 
 #[cfg(test)]

@@ -144,17 +144,21 @@ fn another_entry_is_left_alone_and_a_new_file_has_a_head() {
 fn what_is_not_understood_is_refused_with_its_place() {
     for (text, comments, said) in [
         ("{\n  \"a\": ,\n}", true, "line 2, column 8"),
-        ("{\"a\": 1", true, "expected , or }"),
-        ("{\"a\" 1}", true, "expected :"),
-        ("{\"a\": 1} x", true, "behind the document"),
-        ("{\"a\": tru}", true, "expected a value"),
-        ("{\"a\": \"x}", true, "expected a value"),
+        ("{\"a\": 1", true, "Unterminated object"),
+        ("{\"a\" 1}", true, "Expected colon"),
+        ("{\"a\": 1} x", true, "more than one JSON value"),
+        ("{\"a\": tru}", true, "Unexpected"),
+        ("{\"a\": \"x}", true, "Unterminated string"),
         ("{\"a\": 1, \"mcp\": 2}", true, "mcp is no object"),
         ("[]", true, "no object"),
         ("{\"mcp\": {}, \"mcp\": {}}", true, "twice"),
         ("{ // x\n}", false, "line 1, column 3"),
-        ("{\"a\": 1,}", false, "a comma"),
-        ("{ /* x }", true, "without an end"),
+        ("{\"a\": 1,}", false, "line 1, column 9"),
+        ("{ /* x }", true, "Unterminated comment"),
+        ("{'a': 1}", true, "Single-quoted"),
+        ("{a: 1}", true, "Expected string"),
+        ("{\"a\": 0x1}", true, "Hexadecimal"),
+        ("{\"a\": 1 \"b\": 2}", true, "Expected comma"),
     ] {
         let refused = edit(text, &wanted(comments)).err().map(|why| why.what);
         let has = refused.as_ref().is_some_and(|what| what.contains(said));

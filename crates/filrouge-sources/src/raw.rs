@@ -1,25 +1,23 @@
-//! Values of a line as they stand there: nothing is copied that is not asked for.
+//! Values as they stand in a record: nothing is copied that is not asked for.
 
 use std::borrow::Cow;
 
-use serde::de::{Deserialize, Deserializer};
+use filrouge_types::Timestamp;
 use serde_json::value::RawValue;
 
-use crate::object::plain;
+use crate::object::{Object, plain};
 
 /// A value of any type, as written. Every field of a record is read as this: a field of an unexpected type must not
 /// cost the record.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Raw<'a>(Option<&'a str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let raw: &'de RawValue = Deserialize::deserialize(d)?;
-        Ok(Self(Some(raw.get()).filter(|raw| *raw != "null")))
-    }
-}
-
 impl<'a> Raw<'a> {
+    /// The value of a JSON text; of none or `null` nothing.
+    pub(crate) fn of(json: Option<&'a str>) -> Self {
+        Self(json.filter(|json| *json != "null"))
+    }
+
     /// The JSON as written; `None` when absent or null.
     pub(crate) const fn json(self) -> Option<&'a str> {
         self.0
@@ -32,11 +30,11 @@ impl<'a> Raw<'a> {
 
     /// The text of a string, its escapes resolved; what Unicode cannot hold (a pair cut in half) becomes U+FFFD.
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {
-        let inner = self.token()?.strip_prefix('"')?.strip_suffix('"')?;
+        let token = self.token()?;
+        let inner = token.strip_prefix('"')?.strip_suffix('"')?;
         Some(if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
             Cow::Borrowed(inner)
         } else {
-            let token = self.0.unwrap_or_default();
             Cow::Owned(serde_json::from_str(token).unwrap_or_else(|_| plain(token)))
         })
     }
@@ -61,35 +59,38 @@ impl<'a> Raw<'a> {
         self.0?.parse().ok().filter(|n: &f64| n.is_finite())
     }
 
-    /// An object or list read as `T`; `None` when it is none.
-    pub(crate) fn read<T: Deserialize<'a>>(self) -> Option<T> {
-        let raw = self.0.filter(|raw| raw.starts_with(['{', '[']))?;
-        serde_json::from_str(raw).ok()
+    /// The fields of an object; `None` for anything else, and where a key is there twice.
+    pub(crate) fn object(self) -> Option<Object<'a>> {
+        let raw = self.0.filter(|raw| raw.starts_with('{'))?;
+        Object::parse(raw).ok()
+    }
+
+    /// The values of a list.
+    pub(crate) fn list(self) -> Option<Vec<Raw<'a>>> {
+        let values: Vec<&RawValue> = serde_json::from_str(self.0?).ok()?;
+        let values = values.into_iter().map(|value| Raw::of(Some(value.get())));
+        Some(values.collect())
+    }
+
+    /// The objects of a list of nothing else.
+    pub(crate) fn objects(self) -> Option<Vec<Object<'a>>> {
+        self.list()?.into_iter().map(Raw::object).collect()
     }
 
     /// A time as RFC 3339 text, in milliseconds since 1970.
     pub(crate) fn time(self) -> Option<i64> {
-        super::time::millis(&self.text()?)
+        let time: Timestamp = self.text()?.parse().ok()?;
+        Some(time.as_millis())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
-
-    #[derive(Deserialize)]
-    #[serde(default)]
-    #[derive(Default)]
-    struct One<'a> {
-        #[serde(borrow)]
-        a: Raw<'a>,
-    }
 
     #[test]
     fn odd_values_cost_nothing_else() {
-        let of = |json: &'static str| serde_json::from_str::<One<'_>>(json).unwrap().a;
+        let of = |json: &'static str| Object::parse(json).ok().unwrap().at("a");
         assert!(matches!(
             of(r#"{"a":"x"}"#).text(),
             Some(Cow::Borrowed("x"))
@@ -106,7 +107,26 @@ mod tests {
         assert_eq!(of(r#"{"a":7}"#).number(), Some(7));
         assert_eq!(of(r#"{"a":null}"#).json(), None);
         assert_eq!(of("{}").json(), None);
-        assert_eq!(of(r#"{"a":[1,2]}"#).read::<Vec<u8>>(), Some(vec![1, 2]));
+        let list = of(r#"{"a":[1,null]}"#).list().unwrap();
+        assert_eq!(list[0].number().zip(list[1].json()), None);
+        assert_eq!((list.len(), list[0].number()), (2, Some(1)));
+        assert!(of(r#"{"a":[1]}"#).objects().is_none());
+        assert!(of(r#"{"a":{"b":1,"b":2}}"#).object().is_none());
         assert_eq!(of(r#"{"a":-1}"#).number(), None);
+    }
+
+    #[test]
+    fn times_are_read_in_every_usual_form() {
+        let time = |text: &str| Raw::of(Some(&format!("\"{text}\""))).time();
+        assert_eq!(time("2026-09-12T20:37:51Z"), Some(1_789_245_471_000));
+        assert_eq!(time("2026-09-12T20:37:51.6275Z"), Some(1_789_245_471_627));
+        for bad in [
+            "",
+            "2026-13-12T20:37:51.627Z",
+            "2026-09-12T25:37:51.627Z",
+            "yesterday",
+        ] {
+            assert_eq!(time(bad), None, "{bad}");
+        }
     }
 }

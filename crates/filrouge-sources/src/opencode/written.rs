@@ -1,0 +1,232 @@
+//! What import keeps of OpenCode's records beside the neutral form: texts, arguments and outputs with the bytes they were
+//! written in, and every field that an item has no place for.
+//!
+//! Those fields go into `metadata.opencode.message`, `.part`, `.state` and `.error`; a tool's copy of its output in its
+//! own metadata is left out when it is the same token. Files, and parts of kinds without a form of their own, stay as
+//! written. A turn is a user message and every answer up to the next one. Answers whose user message is there but cannot
+//! be read (their `parentID` names it) make a turn under that message's id, so that a later read, once the file is whole,
+//! meets the same turn.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use filrouge_types::{Channel, RawJson, Role as Speaker, Timestamp};
+
+use super::generation::{Generation, MessageText, SessionText};
+use super::neutral_message::{UNNAMED, error, model};
+use crate::object::{Object, Writer};
+use crate::turns_of::{Made, Records, latency};
+use crate::{Message, Part, PartKind, Role, Skipped};
+
+/// Fields of a message that have a place of their own: the session is the path's, tokens and cost are `usage`, and the
+/// error is an item.
+const TAKEN: [&str; 4] = ["sessionID", "cost", "tokens", "error"];
+
+/// The records of one session.
+pub(super) struct Written<'a> {
+    generation: &'a dyn Generation,
+    session: &'a SessionText,
+    messages: HashMap<&'a str, &'a str>,
+    parts: HashMap<&'a str, &'a str>,
+    /// The ids of records that could not be used.
+    broken: HashSet<&'a str>,
+}
+
+impl<'a> Written<'a> {
+    pub(super) fn of(
+        (generation, session): (&'a dyn Generation, &'a SessionText),
+        texts: &'a [MessageText],
+        skipped: &'a [Skipped],
+    ) -> Self {
+        let names = skipped.iter().filter_map(|s| s.path.file_name()?.to_str());
+        let parts = texts.iter().flat_map(|text| &text.parts);
+        Self {
+            generation,
+            session,
+            messages: texts.iter().map(|text| (&*text.id, &*text.text)).collect(),
+            parts: parts.map(|part| (&*part.id, &*part.text)).collect(),
+            broken: names
+                .map(|name| name.strip_suffix(".json").unwrap_or(name))
+                .collect(),
+        }
+    }
+}
+
+impl Records for Written<'_> {
+    fn place(&self, message: &Message, part: Option<&Part>) -> PathBuf {
+        let part = part.map(|part| &*part.id);
+        self.generation.place(self.session, &message.id, part)
+    }
+
+    fn asks(&self, message: &Message) -> bool {
+        message.role == Role::User
+    }
+
+    fn leads(&self, _: &Message) -> bool {
+        true
+    }
+
+    fn lost<'m>(&self, message: &'m Message) -> Option<&'m str> {
+        let parent = message.parent_id.as_deref();
+        parent.filter(|id| self.broken.contains(id))
+    }
+
+    fn is_open(&self, message: &Message) -> bool {
+        let ended = message.completed.is_some() || message.error.is_some();
+        message.role == Role::Assistant && !ended
+    }
+
+    /// OpenCode's own loop goes on after these two.
+    fn has_more(&self, message: &Message, _: bool) -> bool {
+        matches!(message.finish.as_deref(), Some("tool-calls" | "unknown"))
+    }
+
+    fn complete_part(&self, message: &Message, part: &Part, made: &mut [Made]) {
+        let Some((raw, object)) = read(&self.parts, &part.id) else {
+            return;
+        };
+        match (&part.kind, made) {
+            (PartKind::Text { .. } | PartKind::Reasoning { .. }, [one]) => {
+                let key = ["text", "reasoning"]
+                    .into_iter()
+                    .find(|key| object.token(key).is_some());
+                let key = key.unwrap_or("text");
+                let mut content = Writer::part(part.kind.name());
+                content.raw("text", object.token(key).unwrap_or("\"\""));
+                one.says(&content.finish());
+                one.notes.nested("part", rest(&object, &[key]));
+                if let PartKind::Text { .. } = &part.kind {
+                    one.item.role = speaker(message);
+                }
+            }
+            (PartKind::Tool(_), made) => tool(part, &object, made),
+            (PartKind::File { .. }, [one]) => {
+                one.says(raw);
+                one.item.role = speaker(message);
+            }
+            (_, [one]) => {
+                one.says(raw);
+                (one.item.role, one.item.channel) = (Speaker::System, Channel::SystemNote);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tokens and cost are with the last finished step, else with the last item.
+    fn complete_message(&self, message: &Message, made: &mut [Made]) {
+        let Some((_, object)) = read(&self.messages, &message.id) else {
+            return;
+        };
+        let model = model(&object);
+        for one in &mut *made {
+            one.item.model.clone_from(&model);
+        }
+        if let (Some(one), Some(_)) = (made.last_mut(), &message.error) {
+            let error = error(&object);
+            let name = error.name.unwrap_or(UNNAMED);
+            let mut part = Writer::part("error");
+            part.raw("code", name);
+            part.raw("message", error.message.unwrap_or(name));
+            part.text("source", "opencode");
+            part.raw("retryable", if error.retryable { "true" } else { "false" });
+            one.says(&part.finish());
+            one.notes.nested("error", error.rest);
+            one.item.occurred_at = Timestamp::from_millis(message.created);
+        }
+        let is_step = |part: &Part| part.kind.name() == "step-finish";
+        let step = message.parts.iter().rfind(|part| is_step(part));
+        let step = step.map(|part| &*part.id);
+        let is_last_step =
+            |one: &Made| one.item.item_id.as_ref().map(|id| id.as_str()) == step && step.is_some();
+        let at = made.iter().rposition(is_last_step);
+        if let Some(one) = made.get_mut(at.unwrap_or(made.len().saturating_sub(1))) {
+            one.item.usage = usage(&object);
+        }
+        if let Some(first) = made.first_mut() {
+            first.notes.nested("message", object.without(&TAKEN));
+        }
+    }
+}
+
+fn read<'a>(texts: &HashMap<&'a str, &'a str>, id: &str) -> Option<(&'a str, Object<'a>)> {
+    let raw = texts.get(id)?.trim();
+    Some((raw, Object::parse(raw).ok()?))
+}
+
+fn speaker(message: &Message) -> Speaker {
+    match message.role {
+        Role::User => Speaker::User,
+        Role::Assistant => Speaker::Assistant,
+        Role::System => Speaker::System,
+    }
+}
+
+/// What of a part has no place of its own. The message's id stays: it shows which items belong together.
+fn rest(part: &Object<'_>, taken: &[&str]) -> Writer {
+    part.without(&[&["id", "sessionID", "type"], taken].concat())
+}
+
+/// Tokens and cost of the whole message, as written.
+fn usage(message: &Object<'_>) -> Option<RawJson> {
+    let mut usage = Writer::default();
+    for key in ["tokens", "cost"] {
+        if let Some(raw) = message.get(key) {
+            usage.raw(key, raw);
+        }
+    }
+    (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
+}
+
+fn tool(read: &Part, part: &Object<'_>, made: &mut [Made]) {
+    let state = part.at("state").object().unwrap_or_default();
+    let id = part.token("callID").unwrap_or("\"\"");
+    let Some((call, result)) = made.split_first_mut() else {
+        return;
+    };
+    let mut content = Writer::part("tool_call");
+    content.raw("call_id", id);
+    content.raw("name", part.token("tool").unwrap_or("\"\""));
+    content.raw("args", state.get("input").unwrap_or("null"));
+    call.says(&content.finish());
+    call.notes
+        .nested("part", rest(part, &["callID", "tool", "state"]));
+    let Some(result) = result.first_mut() else {
+        // Without an end, the state's other fields have only the call to be with.
+        return call.notes.nested("state", state.without(&["input"]));
+    };
+    let key = match state.text("status").as_deref() {
+        Some("error") => "error",
+        _ => "output",
+    };
+    let output = state.token(key).unwrap_or("\"\"");
+    let mut content = Writer::part("tool_result");
+    content.raw("call_id", id);
+    content.raw("ok", if key == "error" { "false" } else { "true" });
+    content.raw("latency_ms", &latency(read));
+    content.raw("content", output);
+    result.says(&content.finish());
+    let mut ids = Writer::default();
+    if let Some(id) = part.get("messageID") {
+        ids.raw("messageID", id);
+    }
+    result.notes.nested("part", ids);
+    result
+        .notes
+        .nested("state", state_rest(&state, key, output));
+}
+
+/// The state without what is in the call and the result, and without a second copy of the output.
+fn state_rest(state: &Object<'_>, answer: &str, output: &str) -> Writer {
+    let mut rest = state.without(&["status", "input", answer, "metadata"]);
+    match state.at("metadata").object() {
+        Some(metadata) if metadata.get("output") == Some(output) => {
+            rest.nested("metadata", metadata.without(&["output"]));
+        }
+        _ => {
+            if let Some(raw) = state.get("metadata") {
+                rest.raw("metadata", raw);
+            }
+        }
+    }
+    rest
+}
