@@ -30,7 +30,7 @@ pub use lease::{Checkpoint, Lease};
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
-pub use part::Part;
+pub use part::{Members, Part, text_of};
 pub use placed::UNPLACED;
 pub use session::{Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};

@@ -1,17 +1,102 @@
 //! What the parts of an item say.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::{ItemBody, JsonText, RawJson};
 
-/// One part with its members; of one that stands twice the last counts, as most JSON readers have it.
+/// The members of a JSON object as they are written, in their order; of one that stands twice the last counts, as most
+/// JSON readers have it.
+#[derive(Debug, Default)]
+pub struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// One part with its members.
 pub struct Part<'a> {
     /// As it was recorded.
     pub raw: &'a str,
-    members: HashMap<String, &'a RawValue>,
+    members: Members<'a>,
+}
+
+/// A name, which is copied only where it has escapes.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::with_capacity(map.size_hint().unwrap_or(4));
+        while let Some((Name(name), value)) = map.next_entry()? {
+            members.push((name, value));
+        }
+        Ok(Members(members))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_map(MembersVisitor)
+    }
+}
+
+impl<'a> Members<'a> {
+    /// Reads an object; `None` for any other JSON, and for a name that Unicode cannot hold.
+    #[must_use]
+    pub fn read(json: &'a str) -> Option<Self> {
+        serde_json::from_str(json).ok()
+    }
+
+    /// The names with their values as JSON, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, value)| (&**name, value.get()))
+    }
+
+    /// A member as it is written.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        let mut named = self.0.iter().rev().filter(|(own, _)| own == name);
+        Some(named.next()?.1.get())
+    }
+
+    /// Takes a member out, if it fits.
+    pub fn take(&mut self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
+        let at = self.0.iter().rposition(|(own, _)| own == name)?;
+        let value = self.0.get(at)?.1.get();
+        fits(value).then(|| {
+            self.0.remove(at);
+            value
+        })
+    }
+
+    /// Adds the members of another object.
+    pub fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    /// Whether there is no member.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The text of parts: their `text` parts joined by line feeds; `None` when there is none.
+#[must_use]
+pub fn text_of(parts: &RawJson) -> Option<JsonText> {
+    let parts = Part::all(parts);
+    let texts = parts.iter().filter(|part| part.is("text"));
+    let texts: Vec<JsonText> = texts.filter_map(|part| part.token("text")).collect();
+    JsonText::join(&texts)
 }
 
 impl<'a> Part<'a> {
@@ -20,11 +105,9 @@ impl<'a> Part<'a> {
     pub fn all(parts: &'a RawJson) -> Vec<Self> {
         let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
         let read = |raw: &'a RawValue| {
-            let members = serde_json::from_str(raw.get()).ok()?;
-            Some(Self {
-                raw: raw.get(),
-                members,
-            })
+            let raw = raw.get();
+            let members = Members::read(raw)?;
+            Some(Self { raw, members })
         };
         all.into_iter().filter_map(read).collect()
     }
@@ -36,26 +119,28 @@ impl<'a> Part<'a> {
     }
 
     fn token(&self, name: &str) -> Option<JsonText> {
-        JsonText::from_raw(RawJson::from_checked(self.members.get(name)?.get())).ok()
+        JsonText::from_raw(RawJson::from_checked(self.members.get(name)?)).ok()
     }
 
     /// A member as it was recorded; `null` is none.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<RawJson> {
-        let raw = self.members.get(name)?.get();
+        let raw = self.members.get(name)?;
         (raw != "null").then(|| RawJson::from_checked(raw))
     }
 
     /// A member that is true or false.
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
-        self.members.get(name)?.get().parse().ok()
+        self.members.get(name)?.parse().ok()
     }
 
     /// Whether it is of this type.
     #[must_use]
     pub fn is(&self, kind: &str) -> bool {
-        self.text("type").as_deref() == Some(kind)
+        let told = self.members.get("type").unwrap_or_default();
+        let inner = told.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+        inner == Some(kind) || told.contains('\\') && self.text("type").as_deref() == Some(kind)
     }
 
     /// What it says; of a type that says nothing in words, the type and what names it.
@@ -150,5 +235,23 @@ mod tests {
             says(r#"[{"type":"text","text":"a"},7,{"type":"text","text":"b"}]"#),
             "a b"
         );
+    }
+
+    #[test]
+    fn texts_of_parts() {
+        let text =
+            |parts: &str| text_of(&RawJson::from_checked(parts)).map(|t| t.as_token().to_owned());
+        let parts = r#"[{"type":"text","text":"a","x":{}},{"type":"image_url","text":"no"},{"text":"b","type":"text"}]"#;
+        assert_eq!(text(parts).as_deref(), Some(r#""a\nb""#));
+        assert_eq!(
+            text(r#"[{"type":"text","text":"a","text":"b"}]"#).as_deref(),
+            Some(r#""b""#)
+        );
+        assert_eq!(
+            text(r#"[{"type":"text","text":"\ud800"}]"#).as_deref(),
+            Some(r#""\ud800""#)
+        );
+        assert_eq!(text(r#"[{"type":"text","text":1}]"#), None);
+        assert_eq!(text("[]"), None);
     }
 }

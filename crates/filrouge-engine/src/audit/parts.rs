@@ -1,10 +1,6 @@
 //! What the parts of an item tell.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use filrouge_types::{JsonText, RawJson};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use filrouge_types::{JsonText, Members, RawJson};
 use serde_json::value::RawValue;
 
 use super::row::AuditError;
@@ -51,154 +47,62 @@ pub(super) fn parts(parts: &RawJson) -> impl Iterator<Item = Part<'_>> {
 
 impl<'a> Part<'a> {
     fn read(raw: &'a str) -> Self {
-        let Ok(mut members) = serde_json::from_str::<Members<'a>>(raw) else {
-            return Self {
-                raw,
-                told: Told::Other,
-                whole: false,
-            };
-        };
-        let told = members.tell();
-        let whole = members.found.is_empty() && !members.odd && !matches!(told, Told::Other);
+        let mut members = Members::read(raw).unwrap_or_default();
+        let told = told(&mut members);
+        let whole = members.is_empty() && !matches!(told, Told::Other);
         Self { raw, told, whole }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum Member {
-    Type,
-    Text,
-    Refusal,
-    CallId,
-    Name,
-    Args,
-    Ok,
-    LatencyMs,
-    Content,
-    Code,
-    Message,
-    Source,
-    Retryable,
-    #[serde(other)]
-    Unknown,
-}
-
-/// The members of a part that have a name here; of one that stands twice the last, as most JSON readers have it.
-struct Members<'a> {
-    found: BTreeMap<Member, &'a str>,
-    /// Whether there are others, or one stands twice.
-    odd: bool,
-}
-
-impl<'a> Members<'a> {
-    /// Takes out the members that are told.
-    fn tell(&mut self) -> Told {
-        match self.found.remove(&Member::Type) {
-            Some(r#""text""#) => self.words(Member::Text),
-            Some(r#""refusal""#) => self.words(Member::Refusal),
-            Some(r#""tool_call""#) => Told::Call(self.call()),
-            // Its arguments are no JSON: the call never became complete.
-            Some(r#""tool_call_partial""#) => Told::Call(Call {
-                args: None,
-                ..self.call_name()
-            }),
-            Some(r#""tool_result""#) => Told::Result(CallResult {
-                call_id: self.text(Member::CallId),
-                ok: self.flag(Member::Ok),
-                latency_ms: self.number(Member::LatencyMs),
-                content: self.value(Member::Content),
-            }),
-            Some(r#""error""#) => Told::Error(AuditError {
-                code: self.text(Member::Code),
-                message: self.text(Member::Message),
-                source: self.text(Member::Source),
-                retryable: self.flag(Member::Retryable),
-            }),
-            _ => Told::Other,
-        }
-    }
-
-    fn words(&mut self, member: Member) -> Told {
-        self.text(member).map_or(Told::Other, Told::Text)
-    }
-
-    fn call_name(&mut self) -> Call {
-        Call {
-            tool: self.text(Member::Name),
-            call_id: self.text(Member::CallId),
+/// Takes out the members that are told.
+fn told(from: &mut Members<'_>) -> Told {
+    match from.take("type", |_| true) {
+        Some(r#""text""#) => text(from, "text").map_or(Told::Other, Told::Text),
+        Some(r#""refusal""#) => text(from, "refusal").map_or(Told::Other, Told::Text),
+        Some(r#""tool_call""#) => Told::Call(Call {
+            tool: text(from, "name"),
+            call_id: text(from, "call_id"),
+            args: value(from, "args", |_| true),
+        }),
+        // Its arguments are no JSON: the call never became complete.
+        Some(r#""tool_call_partial""#) => Told::Call(Call {
+            tool: text(from, "name"),
+            call_id: text(from, "call_id"),
             args: None,
-        }
+        }),
+        Some(r#""tool_result""#) => Told::Result(CallResult {
+            call_id: text(from, "call_id"),
+            ok: flag(from, "ok"),
+            latency_ms: value(from, "latency_ms", is_number),
+            content: value(from, "content", |_| true),
+        }),
+        Some(r#""error""#) => Told::Error(AuditError {
+            code: text(from, "code"),
+            message: text(from, "message"),
+            source: text(from, "source"),
+            retryable: flag(from, "retryable"),
+        }),
+        _ => Told::Other,
     }
+}
 
-    fn call(&mut self) -> Call {
-        Call {
-            args: self.value(Member::Args),
-            ..self.call_name()
-        }
-    }
+/// Takes a member that is as `fits` wants it, or null.
+fn value(from: &mut Members<'_>, name: &str, fits: impl Fn(&str) -> bool) -> Option<RawJson> {
+    let raw = from.take(name, |raw| raw == "null" || fits(raw))?;
+    (raw != "null").then(|| RawJson::from_checked(raw))
+}
 
-    /// Takes a member that is as `fits` wants it, or null.
-    fn take(&mut self, member: Member, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
-        let raw = self.found.get(&member).copied()?;
-        if raw != "null" && !fits(raw) {
-            return None;
-        }
-        self.found.remove(&member);
-        Some(raw).filter(|raw| *raw != "null")
-    }
+fn text(from: &mut Members<'_>, name: &str) -> Option<JsonText> {
+    JsonText::from_raw(value(from, name, |raw| raw.starts_with('"'))?).ok()
+}
 
-    fn value(&mut self, member: Member) -> Option<RawJson> {
-        self.take(member, |_| true).map(RawJson::from_checked)
-    }
-
-    fn text(&mut self, member: Member) -> Option<JsonText> {
-        let raw = self.take(member, |raw| raw.starts_with('"'))?;
-        JsonText::from_raw(RawJson::from_checked(raw)).ok()
-    }
-
-    fn number(&mut self, member: Member) -> Option<RawJson> {
-        self.take(member, is_number).map(RawJson::from_checked)
-    }
-
-    fn flag(&mut self, member: Member) -> Option<bool> {
-        self.take(member, |raw| raw == "true" || raw == "false")
-            .map(|raw| raw == "true")
-    }
+fn flag(from: &mut Members<'_>, name: &str) -> Option<bool> {
+    let flag = value(from, name, |raw| raw == "true" || raw == "false")?;
+    Some(flag.as_str() == "true")
 }
 
 fn is_number(raw: &str) -> bool {
     raw.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a part")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Members {
-            found: BTreeMap::new(),
-            odd: false,
-        };
-        while let Some(member) = map.next_key()? {
-            let raw = map.next_value::<&RawValue>()?.get();
-            if member == Member::Unknown || members.found.insert(member, raw).is_some() {
-                members.odd = true;
-            }
-        }
-        Ok(members)
-    }
 }
 
 /// Why the model stopped, by an item's metadata.
