@@ -1,40 +1,10 @@
 //! JSON kept as text: read without loss, shown with line breaks.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::data::{told_json, told_value};
-
-/// An object's members as written, in order, doubles included.
-#[derive(Debug, Default)]
-pub(crate) struct Members<'a>(pub(crate) Vec<(String, &'a RawValue)>);
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::with_capacity(map.size_hint().unwrap_or(4));
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(Members(members))
-    }
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(MembersVisitor)
-    }
-}
 
 /// The UTF-16 unit of the escape `\uXXXX` at `at`.
 fn unit(json: &[u8], at: usize) -> Option<u16> {
@@ -160,6 +130,8 @@ pub(crate) fn token_length(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use filrouge_types::Members;
+
     use super::*;
 
     #[test]
@@ -188,13 +160,9 @@ mod tests {
 
     #[test]
     fn members_keep_order_and_doubles() {
-        let members: Members<'_> = serde_json::from_str(r#"{"b":1,"a":{},"b":1e999}"#).unwrap();
-        let seen: Vec<_> = members
-            .0
-            .iter()
-            .map(|(n, v)| (n.as_str(), v.get()))
-            .collect();
-        assert_eq!(seen, [("b", "1"), ("a", "{}"), ("b", "1e999")]);
-        assert!(serde_json::from_str::<Members<'_>>("[1]").is_err());
+        let members = Members::of(r#"{"b":1,"a":{},"b":1e999}"#).unwrap();
+        let seen = [(r#""b""#, "1"), (r#""a""#, "{}"), (r#""b""#, "1e999")];
+        assert_eq!(members.0, seen);
+        assert!(Members::of("[1]").is_none());
     }
 }

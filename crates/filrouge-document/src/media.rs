@@ -1,7 +1,8 @@
 //! Pictures and files as the dialects of parts tell of them.
 
-use crate::json::Members;
-use crate::part::{Kind, Taking};
+use filrouge_types::Members;
+
+use crate::part::{Kind, take, text};
 use crate::url;
 
 /// Names of the member that tells a media type.
@@ -11,14 +12,14 @@ const TYPES: [&str; 4] = ["media_type", "mime", "mime_type", "mimeType"];
 const INNER: [&str; 3] = ["image_url", "file", "source"];
 
 /// A picture; `None` without an address or data.
-pub(crate) fn image(from: &mut Taking<'_>) -> Option<Kind<'static>> {
+pub(crate) fn image(from: &mut Members<'_>) -> Option<Kind<'static>> {
     let (mut media_type, mut url) = (None, None);
     read(from, &mut media_type, &mut url);
     Some(Kind::Image { url: url? })
 }
 
 /// A file, with or without its data.
-pub(crate) fn file(from: &mut Taking<'_>) -> Kind<'static> {
+pub(crate) fn file(from: &mut Members<'_>) -> Kind<'static> {
     let (mut media_type, mut url) = (None, None);
     let mut name = first(from, &["name", "filename"]);
     if let Some(inner) = read(from, &mut media_type, &mut url) {
@@ -31,13 +32,13 @@ pub(crate) fn file(from: &mut Taking<'_>) -> Kind<'static> {
     }
 }
 
-fn first(from: &mut Taking<'_>, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|n| from.text(n))
+fn first(from: &mut Members<'_>, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|n| text(from, n))
 }
 
 /// Reads the type and the address, from an inner object too; gives the name that stands in that.
 fn read(
-    from: &mut Taking<'_>,
+    from: &mut Members<'_>,
     media_type: &mut Option<String>,
     url: &mut Option<String>,
 ) -> Option<String> {
@@ -46,32 +47,33 @@ fn read(
     if url.is_some() {
         return None;
     }
-    let json = INNER.iter().find_map(|n| from.raw(n, has_address))?;
-    let mut inner = Taking(serde_json::from_str(json).ok()?);
+    let json = INNER.iter().find_map(|n| take(from, n, has_address))?;
+    let mut inner = Members::of(json)?;
     if media_type.is_none() {
         *media_type = first(&mut inner, &TYPES);
     }
     *url = address(&mut inner, media_type.as_deref());
     let name = first(&mut inner, &["name", "filename"]);
     // The inner type says no more than which of the members is there.
-    inner.raw("type", |v| matches!(v, "\"base64\"" | "\"url\""));
-    from.0.0.append(&mut inner.0.0);
+    take(&mut inner, "type", |v| {
+        matches!(v, "\"base64\"" | "\"url\"")
+    });
+    from.0.append(&mut inner.0);
     name
 }
 
 fn has_address(json: &str) -> bool {
-    let members: Result<Members<'_>, _> = serde_json::from_str(json);
-    members.is_ok_and(|m| address(&mut Taking(m), None).is_some())
+    Members::of(json).is_some_and(|mut m| address(&mut m, None).is_some())
 }
 
 /// The address, made of the data where that stands alone.
-fn address(from: &mut Taking<'_>, media_type: Option<&str>) -> Option<String> {
+fn address(from: &mut Members<'_>, media_type: Option<&str>) -> Option<String> {
     let known = |json: &str| {
         let text = crate::json::string(json);
         text.is_some_and(|t| url::is_data(&t) || url::compact(&t).is_some())
     };
     for name in ["data", "file_data"] {
-        if let Some(text) = from.raw(name, known).and_then(crate::json::string) {
+        if let Some(text) = take(from, name, known).and_then(crate::json::string) {
             if url::is_data(&text) {
                 return Some(text);
             }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use filrouge_types::Members;
 use serde_json::value::RawValue;
 
-use crate::json::{Members, string};
+use crate::json::string;
 use crate::{media, url};
 
 /// One part of an item's content.
@@ -105,113 +106,100 @@ pub(crate) fn nested(json: &str) -> Option<Vec<Part<'_>>> {
     (is_list && (!read.iter().any(opaque) || read.iter().any(is_image))).then_some(read)
 }
 
-/// The members of a part, taken one by one; what stays is the rest.
-pub(crate) struct Taking<'a>(pub(crate) Members<'a>);
+/// Takes a member that fits. A name that stands twice has no single meaning here: both stay in the rest.
+pub(crate) fn take<'a>(
+    from: &mut Members<'a>,
+    name: &str,
+    fits: impl Fn(&str) -> bool,
+) -> Option<&'a str> {
+    let once = from.iter().filter(|(own, _)| *own == name).count() == 1;
+    once.then(|| from.take(name, fits)).flatten()
+}
 
-impl<'a> Taking<'a> {
-    /// The value of `name` as JSON, if it is there once and fits.
-    pub(crate) fn raw(&mut self, name: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
-        let members = &mut self.0.0;
-        let mut named = members.iter().enumerate().filter(|(_, (n, _))| n == name);
-        let (at, (_, value)) = named.next()?;
-        // A name that stands twice has no single meaning: both stay in the rest.
-        if named.next().is_some() || !fits(value.get()) {
-            return None;
-        }
-        Some(members.remove(at).1.get())
-    }
+/// Takes the text of `name`, if it is one.
+pub(crate) fn text(from: &mut Members<'_>, name: &str) -> Option<String> {
+    take(from, name, |v| v.starts_with('"')).and_then(string)
+}
 
-    /// The text of `name`, if it is one.
-    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
-        self.raw(name, |v| v.starts_with('"')).and_then(string)
-    }
+fn flag(from: &mut Members<'_>, name: &str) -> Option<bool> {
+    let flag = take(from, name, |v| matches!(v, "true" | "false"))?;
+    Some(flag == "true")
+}
 
-    fn flag(&mut self, name: &str) -> Option<bool> {
-        self.raw(name, |v| matches!(v, "true" | "false"))
-            .map(|v| v == "true")
+/// The members that were not taken, as a JSON object.
+fn rest(members: &Members<'_>) -> Option<String> {
+    if members.iter().all(|(_, v)| v == "null") {
+        return None;
     }
-
-    fn number(&mut self, name: &str) -> Option<&'a str> {
-        self.raw(name, |v| {
-            v.starts_with(|c: char| c == '-' || c.is_ascii_digit())
-        })
-    }
-
-    fn rest(self) -> Option<String> {
-        let members = self.0.0;
-        if members.iter().all(|(_, v)| v.get() == "null") {
-            return None;
-        }
-        let member = |(n, v): &(String, &RawValue)| {
-            let n = serde_json::Value::from(n.as_str());
-            format!("{n}:{}", v.get())
-        };
-        let list: Vec<String> = members.iter().map(member).collect();
-        Some(format!("{{{}}}", list.join(",")))
-    }
+    let member = |(n, v)| format!("{}:{v}", serde_json::Value::from(n));
+    let list: Vec<String> = members.iter().map(member).collect();
+    Some(format!("{{{}}}", list.join(",")))
 }
 
 /// A part of a known type that has what the type needs.
 fn known(json: &str) -> Option<Part<'_>> {
-    let mut from = Taking(serde_json::from_str(json).ok()?);
-    let kind = match from.text("type")?.as_str() {
-        "text" => Kind::Text(from.text("text")?),
+    let mut from = Members::of(json)?;
+    let kind = match text(&mut from, "type")?.as_str() {
+        "text" => Kind::Text(text(&mut from, "text")?),
         "code" => Kind::Code {
-            language: from.text("language"),
-            text: from.text("code").or_else(|| from.text("text"))?,
+            language: text(&mut from, "language"),
+            text: text(&mut from, "code").or_else(|| text(&mut from, "text"))?,
         },
         "image_url" | "image" => media::image(&mut from)?,
         "file" => media::file(&mut from),
         "link" => Kind::Link {
-            url: from.text("url")?,
-            title: from.text("title"),
+            url: text(&mut from, "url")?,
+            title: text(&mut from, "title"),
         },
-        "reasoning" => Kind::Reasoning(from.text("text")?),
+        "reasoning" => Kind::Reasoning(text(&mut from, "text")?),
         "tool_call" => Kind::Call {
-            call_id: from.text("call_id"),
-            name: from.text("name")?,
-            args: from.raw("args", |_| true),
+            call_id: text(&mut from, "call_id"),
+            name: text(&mut from, "name")?,
+            args: take(&mut from, "args", |_| true),
         },
         "tool_result" => Kind::Answer {
-            call_id: from.text("call_id"),
-            ok: from.flag("ok"),
-            latency_ms: from.number("latency_ms"),
-            content: from
-                .raw("content", |json| json != "null")
-                .or_else(|| from.raw("error", |json| json != "null"))
-                .or_else(|| from.raw("content", |_| true)),
+            call_id: text(&mut from, "call_id"),
+            ok: flag(&mut from, "ok"),
+            latency_ms: take(&mut from, "latency_ms", is_number),
+            content: take(&mut from, "content", |json| json != "null")
+                .or_else(|| take(&mut from, "error", |json| json != "null"))
+                .or_else(|| take(&mut from, "content", |_| true)),
         },
         "error" => error(&mut from)?,
-        "refusal" => Kind::Refusal(from.text("refusal").or_else(|| from.text("text"))?),
+        "refusal" => Kind::Refusal(text(&mut from, "refusal").or_else(|| text(&mut from, "text"))?),
         "redaction" => Kind::Redaction {
-            seqs: serde_json::from_str(from.raw("seqs", ranges)?).ok()?,
-            turn_id: from.text("turn_id"),
-            by: from.text("by"),
-            reason: from.text("reason"),
+            seqs: serde_json::from_str(take(&mut from, "seqs", ranges)?).ok()?,
+            turn_id: text(&mut from, "turn_id"),
+            by: text(&mut from, "by"),
+            reason: text(&mut from, "reason"),
         },
-        "turn_status" => Kind::Status(from.text("status")?),
+        "turn_status" => Kind::Status(text(&mut from, "status")?),
         _ => return None,
     };
     Some(Part {
         kind,
-        rest: from.rest(),
+        rest: rest(&from),
     })
+}
+
+fn is_number(json: &str) -> bool {
+    json.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
 fn ranges(json: &str) -> bool {
     serde_json::from_str::<Vec<(u64, u64)>>(json).is_ok()
 }
 
-fn error(from: &mut Taking<'_>) -> Option<Kind<'static>> {
-    let (code, message) = (from.text("code"), from.text("message"));
+fn error(from: &mut Members<'_>) -> Option<Kind<'static>> {
+    let (code, message) = (text(from, "code"), text(from, "message"));
     if code.is_none() && message.is_none() {
         return None;
     }
     Some(Kind::Error {
         code,
         message,
-        source: from.text("source"),
-        retryable: from.flag("retryable"),
+        source: text(from, "source"),
+        retryable: flag(from, "retryable"),
     })
 }
 

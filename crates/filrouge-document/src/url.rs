@@ -2,8 +2,18 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+
 use crate::data::told;
 use crate::words;
+
+/// Whatever the bits are that padding leaves over.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// Longest text file that is shown, in bytes.
 const MAX_TEXT: usize = 4 << 10;
@@ -64,28 +74,6 @@ pub(crate) fn compact(data: &str) -> Option<Cow<'_, str>> {
     (sound && body.bytes().all(sign)).then_some(data)
 }
 
-/// The bytes of base64 that [`compact`] has checked.
-fn decoded(data: &str) -> Vec<u8> {
-    let value = |b: u8| match b {
-        b'A'..=b'Z' => b - b'A',
-        b'a'..=b'z' => b - b'a' + 26,
-        b'0'..=b'9' => b - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let body = data.trim_end_matches('=').as_bytes();
-    let (mut out, mut held, mut bits) = (Vec::with_capacity(body.len()), 0_u32, 0_u32);
-    for byte in body {
-        held = held << 6 | u32::from(value(*byte));
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            out.push((held >> bits & 0xFF) as u8);
-        }
-    }
-    out
-}
-
 /// How many bytes a `data:` address holds.
 fn length(data: &str, base64: bool) -> usize {
     match compact(data).filter(|_| base64) {
@@ -105,7 +93,7 @@ pub(crate) fn small_text(url: &str, told: Option<&str>) -> Option<String> {
     if length(&data, true) > MAX_TEXT {
         return None;
     }
-    String::from_utf8(decoded(&data)).ok()
+    String::from_utf8(LENIENT.decode(&*data).ok()?).ok()
 }
 
 /// What an address is called when it cannot be a link: itself, unless it holds the data; then type and size.

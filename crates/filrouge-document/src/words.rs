@@ -1,8 +1,6 @@
 //! The words both documents use.
 
-use filrouge_types::{Channel, Item, Role, Session, Timestamp, Turn, TurnStatus, Variant};
-
-use crate::json::Members;
+use filrouge_types::{Channel, Item, Members, Role, Session, Timestamp, Turn, TurnStatus, Variant};
 
 /// A session's heading.
 pub(crate) fn title(session: &Session) -> &str {
@@ -189,13 +187,10 @@ pub(crate) fn ranges(seqs: &[(u64, u64)]) -> String {
 
 /// The counts of a usage object, one after the other.
 pub(crate) fn usage(item: &Item) -> Option<String> {
-    let members: Members<'_> = serde_json::from_str(item.body.usage.as_ref()?.as_str()).ok()?;
-    let told = members
-        .0
-        .iter()
-        .filter(|(_, v)| !matches!(v.get(), "null" | "{}"));
+    let members = Members::of(item.body.usage.as_ref()?.as_str())?;
+    let told = members.iter().filter(|(_, v)| !matches!(*v, "null" | "{}"));
     let list: Vec<String> = told
-        .map(|(n, v)| format!("{} {}", n.replace('_', " "), v.get()))
+        .map(|(n, v)| format!("{} {v}", n.replace('_', " ")))
         .collect();
     (!list.is_empty()).then(|| list.join(" · "))
 }

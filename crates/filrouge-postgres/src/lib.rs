@@ -10,6 +10,7 @@ mod intake;
 mod ledger;
 mod migrate;
 mod options;
+mod pool;
 mod readers;
 mod rows;
 mod schema;

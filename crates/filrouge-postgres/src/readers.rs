@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deadpool::Runtime;
-use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
+use deadpool::managed::{Object, Pool, PoolError};
 use filrouge_store::Keyring;
 use filrouge_store::ledger::Inspect;
 use filrouge_store::read::Sight;
@@ -15,9 +14,10 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::try_join;
 use tokio_postgres::Row;
 
-use crate::connect::{Connector, Linked};
+use crate::connect::Connector;
 use crate::error::unavailable;
 use crate::guard::Guard;
+use crate::pool::Lines;
 use crate::rows::{Asked, BY_NAME, Rows, Seen, column, read_log};
 use crate::session::{Driver, Session, Sql, within};
 
@@ -28,30 +28,11 @@ static SIGHT: Sql = Sql::new(
     &[],
 );
 
-/// Makes connections for the pool.
-pub(crate) struct Connections(Arc<Connector>);
-
-impl Manager for Connections {
-    type Type = Linked;
-    type Error = Failure;
-
-    async fn create(&self) -> Result<Linked, Failure> {
-        self.0.connect(&[&SIGHT, &BY_NAME]).await
-    }
-
-    async fn recycle(&self, linked: &mut Linked, _: &Metrics) -> RecycleResult<Failure> {
-        if linked.session.client().is_closed() {
-            return Err(RecycleError::message("closed"));
-        }
-        Ok(())
-    }
-}
-
-type Reader = Object<Connections>;
+type Reader = Object<Lines>;
 
 /// A pool of connections that read.
 pub(crate) struct Readers {
-    pool: Pool<Connections>,
+    pool: Pool<Lines>,
     /// One for each question that is being put, until its transaction has ended.
     at_work: Arc<Semaphore>,
     most: u32,
@@ -78,12 +59,13 @@ impl Readers {
         patience: Duration,
     ) -> Result<Self, Failure> {
         let most = most.max(1);
-        let pool = Pool::builder(Connections(connector))
-            .max_size(most as usize)
-            .wait_timeout(Some(patience))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        static PLANNED: [&Sql; 2] = [&SIGHT, &BY_NAME];
+        let lines = Lines {
+            connector,
+            statements: &PLANNED,
+            patience: None,
+        };
+        let pool = lines.pool(most as usize, patience)?;
         Ok(Self {
             pool,
             at_work: Arc::new(Semaphore::new(most as usize)),

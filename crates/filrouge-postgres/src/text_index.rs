@@ -146,7 +146,7 @@ impl TextIndex for PostgresIndex {
         self.read(|of| {
             Ok(Known {
                 seen: known::seen(of)?,
-                sessions: Arc::new(known::sessions(of, which)?),
+                sessions: known::sessions(of, which)?,
             })
         })
     }

@@ -1,23 +1,23 @@
-//! What a text means, as a vector (DESIGN §10): the port [`Embedder`], its implementations, and the flat scan over
-//! what they give.
+//! What a text means, as a vector (DESIGN §10): the port [`Embedder`], its implementations, and their vectors as an
+//! index keeps them.
 //!
 //! Vectors are compared only with vectors of the same [`Embedder::id`].
 
 mod fill;
+#[cfg(any(test, feature = "hashing"))]
 mod hashing;
 mod http;
 pub mod minilm;
-mod vector;
 
 use filrouge_types::{ErrorCode, Failure};
 
 pub use fill::fill;
 pub(crate) use fill::without_credentials;
+#[cfg(any(test, feature = "hashing"))]
 pub use hashing::Hashing;
 pub use http::{Http, HttpSettings, Key};
 #[cfg(feature = "minilm")]
 pub use minilm::MiniLm;
-pub use vector::{Ranking, Stored, Vector, quantized, rank};
 
 /// Texts become vectors that are near each other where the texts mean the like.
 ///
@@ -71,6 +71,18 @@ impl From<EmbedError> for Failure {
     fn from(error: EmbedError) -> Self {
         Self::new(error.code(), error.to_string())
     }
+}
+
+/// A vector of unit length with eight bits for each element, as an index keeps it. Products of two of one length are
+/// compared as they are: elements are measured by what they are on the average, not by the largest of each vector.
+#[must_use]
+pub fn quantized(exact: &[f32]) -> Vec<i8> {
+    #[allow(clippy::cast_precision_loss, reason = "no vector is that long")]
+    let scale = (exact.len() as f32).sqrt() * 20.0;
+    // `as` keeps within the bounds, and makes what is no number 0.
+    #[allow(clippy::cast_possible_truncation, reason = "meant")]
+    let element = |x: &f32| (x * scale).round().clamp(-127.0, 127.0) as i8;
+    exact.iter().map(element).collect()
 }
 
 /// Makes a vector's length one. One of zeroes stays as it is.

@@ -1,9 +1,10 @@
 //! The texts of a conversation that are searched.
 
 use filrouge_sources::{MessageError, Part, PartKind};
+use serde::{Deserialize, Serialize};
 
 /// Which text of a message it is. Their order is stored: new ones come last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Field {
     /// The session's title.
     Title,
@@ -53,12 +54,8 @@ impl Field {
         }
     }
 
-    /// The field of a number that `field as u8` gave.
-    pub(crate) fn of_code(code: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(code)).copied()
-    }
-
-    const ALL: [Self; 13] = [
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 13] = [
         Self::Title,
         Self::Text,
         Self::Reasoning,

@@ -1,21 +1,24 @@
 //! What an index is asked for a regular expression: terms, each of which the folded form of whatever holds the expression
 //! meets by one of its literals ([`Spoken::folded`](crate::Spoken::folded)).
 //!
-//! Characters that stand behind each other make a run, with all ways to write it as long as these are few; what may be
-//! anything ends it.
+//! The expression is folded first: what it says of letters in two cases or with marks is one letter then. What any match
+//! holds from each of its places on is what `regex-syntax` finds of prefixes.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use filrouge_store::text_index::narrows;
-use regex_syntax::hir::{Class, Hir, HirKind, Repetition};
+use regex_syntax::hir::literal::Extractor;
+use regex_syntax::hir::{Class, Dot, Hir, HirKind, Repetition};
 
 use crate::spoken::{SEPARATOR, folded_literal};
 
-/// A run has at most so many ways to be written.
-const WAYS: usize = 16;
-/// Of a class so many characters, folded, make ways; one of more may be anything. It is not looked through further than
-/// the second.
-const CHARACTERS: (usize, u32) = (4, 64);
-/// Bytes of one way.
+/// A term has at most so many literals, and a class so many characters; of one of more anything may be.
+const WAYS: usize = 64;
+/// Bytes of a literal.
 const LONG: usize = 64;
+/// From each place on so many pieces of the expression are read.
+const AHEAD: usize = 16;
 /// More terms hardly narrow further.
 const TERMS: usize = 8;
 
@@ -30,22 +33,19 @@ pub(crate) fn terms(hir: &Hir) -> Vec<Term> {
 
 /// Those of which every literal is one that `counts`.
 pub(crate) fn terms_of(hir: &Hir, counts: fn(&str) -> bool) -> Vec<Term> {
-    let mut reading = Reading {
-        run: nothing(),
-        terms: Vec::new(),
-        counts,
-    };
-    reading.read(hir);
-    reading.end_run();
-    let mut terms = reading.terms;
-    terms.sort_by_key(|term| std::cmp::Reverse(term.iter().map(String::len).min()));
+    best(&folded(hir), counts)
+}
+
+fn best(hir: &Hir, counts: fn(&str) -> bool) -> Vec<Term> {
+    let mut terms = Vec::new();
+    gather(hir, counts, &mut terms);
+    terms.sort_by_key(|term| Reverse(term.iter().map(String::len).min()));
     let mut kept: Vec<Term> = Vec::new();
     for term in terms {
-        if !kept.iter().any(|other| is_met_with(&term, other)) {
+        if kept.len() < TERMS && !kept.iter().any(|other| is_met_with(&term, other)) {
             kept.push(term);
         }
     }
-    kept.truncate(TERMS);
     kept
 }
 
@@ -55,193 +55,136 @@ fn is_met_with(term: &Term, other: &Term) -> bool {
     other.iter().all(holds)
 }
 
-/// What takes no room.
-fn nothing() -> Term {
-    vec![String::new()]
-}
-
-struct Reading {
-    /// All ways to write what was read since the last break.
-    run: Term,
-    terms: Vec<Term>,
-    counts: fn(&str) -> bool,
-}
-
-impl Reading {
-    /// Reads what stands behind what was read.
-    fn read(&mut self, hir: &Hir) {
-        match hir.kind() {
-            HirKind::Capture(capture) => self.read(&capture.sub),
-            HirKind::Concat(all) => all.iter().for_each(|one| self.read(one)),
-            HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
-                Ok(text) => text
-                    .chars()
-                    .for_each(|c| self.push(alone(c).map(|c| vec![c]))),
-                Err(_) => self.end_run(),
-            },
-            kind => match (ways(hir), kind) {
-                (None, HirKind::Repetition(repetition)) => self.repeat(repetition),
-                (None, HirKind::Alternation(all)) => self.choose(all),
-                (ways, _) => self.push(ways),
-            },
+/// Adds what every match of a folded expression holds.
+fn gather(hir: &Hir, counts: fn(&str) -> bool, terms: &mut Vec<Term>) {
+    terms.extend(first(hir, counts));
+    match hir.kind() {
+        HirKind::Capture(capture) => gather(&capture.sub, counts, terms),
+        HirKind::Repetition(repetition) if repetition.min > 0 => {
+            gather(&repetition.sub, counts, terms);
         }
-    }
-
-    /// Its first times stand right behind what was read, its last ones right before what is read next.
-    fn repeat(&mut self, repetition: &Repetition) {
-        if repetition.min == 0 {
-            self.end_run();
-        } else if let Some(ways) = ways(&repetition.sub) {
-            let times = (0..repetition.min).take(LONG);
-            times.clone().for_each(|_| self.push(Some(ways.clone())));
-            self.end_run();
-            times.for_each(|_| self.push(Some(ways.clone())));
-        } else {
-            self.read(&repetition.sub);
-            self.end_run();
-        }
-    }
-
-    /// One of several that have too many ways: the best of each.
-    fn choose(&mut self, all: &[Hir]) {
-        self.end_run();
-        let best = |one| terms_of(one, self.counts).into_iter().next();
-        let each: Option<Vec<Term>> = all.iter().map(best).collect();
-        if let Some(each) = each {
-            self.offer(each.into_iter().flatten().collect());
-        }
-    }
-
-    fn push(&mut self, ways: Option<Term>) {
-        let Some(ways) = ways else {
-            return self.end_run();
-        };
-        match product(&self.run, &ways) {
-            Some(run) => self.run = run,
-            None => {
-                self.end_run();
-                self.run = ways;
+        HirKind::Concat(all) => {
+            for (at, one) in all.iter().enumerate() {
+                gather(one, counts, terms);
+                let ahead = all.iter().skip(at).take(AHEAD).cloned();
+                terms.extend(first(&Hir::concat(ahead.collect()), counts));
             }
         }
-    }
-
-    fn end_run(&mut self) {
-        let run = std::mem::replace(&mut self.run, nothing());
-        self.offer(run);
-    }
-
-    /// Adds a term if it counts. Of two literals of which one holds the other, the shorter is enough.
-    fn offer(&mut self, literals: Term) {
-        let mut term = Term::new();
-        for literal in &literals {
-            let holds = |other: &String| other != literal && literal.contains(other.as_str());
-            if !term.contains(literal) && !literals.iter().any(holds) {
-                term.push(literal.clone());
-            }
+        // One of several: the best of each.
+        HirKind::Alternation(all) => {
+            let each = all.iter().map(|one| best(one, counts).into_iter().next());
+            let each: Option<Vec<Term>> = each.collect();
+            terms.extend(each.map(|each| shortest(each.concat())));
         }
-        if !term.is_empty() && term.iter().all(|literal| (self.counts)(literal)) {
-            self.terms.push(term);
-        }
+        _ => {}
     }
 }
 
-/// All that the folded form of a match can be; `None` when that is not known, or too much.
-fn ways(hir: &Hir) -> Option<Term> {
+/// What every match begins with, if it counts.
+fn first(hir: &Hir, counts: fn(&str) -> bool) -> Option<Term> {
+    let mut extractor = Extractor::new();
+    extractor
+        .limit_class(WAYS)
+        .limit_total(WAYS)
+        .limit_literal_len(LONG);
+    let begins = extractor.extract(hir);
+    let text = |literal: &[u8]| {
+        let whole = literal
+            .utf8_chunks()
+            .next()
+            .map_or("", |chunk| chunk.valid());
+        // However much white space is one space.
+        folded_literal(whole)
+    };
+    let literals = begins.literals()?.iter();
+    let term = shortest(literals.map(|literal| text(literal.as_bytes())).collect());
+    (!term.is_empty() && term.iter().all(|literal| counts(literal))).then_some(term)
+}
+
+/// Of two literals of which one holds the other, the shorter is enough.
+fn shortest(literals: Term) -> Term {
+    let all: BTreeSet<String> = literals.into_iter().collect();
+    let holds = |one: &&String| {
+        all.iter()
+            .any(|other| other != *one && one.contains(other.as_str()))
+    };
+    all.iter().filter(|one| !holds(one)).cloned().collect()
+}
+
+/// What the folded form of a match matches, or more than that.
+fn folded(hir: &Hir) -> Hir {
     match hir.kind() {
         // What is before and behind stands together.
-        HirKind::Empty | HirKind::Look(_) => Some(nothing()),
-        HirKind::Literal(literal) => {
-            let text = std::str::from_utf8(&literal.0).ok()?;
-            let mut chars = text.chars();
-            chars.try_fold(nothing(), |all, c| product(&all, &[alone(c)?]))
-        }
-        HirKind::Class(class) => of_class(class),
-        HirKind::Capture(capture) => ways(&capture.sub),
-        HirKind::Concat(all) => all
-            .iter()
-            .try_fold(nothing(), |ways_, one| product(&ways_, &ways(one)?)),
-        HirKind::Alternation(all) => all
-            .iter()
-            .try_fold(Term::new(), |all, one| united(all, ways(one)?)),
+        HirKind::Empty | HirKind::Look(_) => Hir::empty(),
+        HirKind::Literal(literal) => match std::str::from_utf8(&literal.0) {
+            Ok(text) => Hir::concat(text.chars().map(of_char).collect()),
+            Err(_) => anything(),
+        },
+        HirKind::Class(class) => of_class(class).unwrap_or_else(anything),
+        HirKind::Capture(capture) => folded(&capture.sub),
+        HirKind::Concat(all) => Hir::concat(all.iter().map(folded).collect()),
+        HirKind::Alternation(all) => Hir::alternation(all.iter().map(folded).collect()),
         HirKind::Repetition(repetition) => of_repetition(repetition),
     }
 }
 
-fn of_repetition(repetition: &Repetition) -> Option<Term> {
-    let once = ways(&repetition.sub)?;
-    let (min, mut max) = (repetition.min, repetition.max);
-    if once.iter().all(|one| one == " ") {
-        // However much white space is one space.
-        max = max.map_or(Some(min.max(1)), Some);
-    }
-    let (max, mut power, mut all) = (max?, nothing(), Term::new());
-    for times in 0..=max {
-        if times >= min {
-            all = united(all, power.clone())?;
-        }
-        let next = product(&power, &once)?;
-        if next == power {
-            return united(all, power);
-        }
-        if times < max {
-            power = next;
-        }
-    }
-    Some(all)
+fn anything() -> Hir {
+    Hir::repetition(Repetition {
+        min: 0,
+        max: None,
+        greedy: true,
+        sub: Box::new(Hir::dot(Dot::AnyChar)),
+    })
 }
 
-/// The ways to write a character of a class.
-fn of_class(class: &Class) -> Option<Term> {
+fn of_char(c: char) -> Hir {
+    alone(c).map_or_else(anything, |text| Hir::literal(text.into_bytes()))
+}
+
+fn of_class(class: &Class) -> Option<Hir> {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Unicode(class) => {
             let ranges = class.ranges().iter();
             ranges.map(|r| (r.start().into(), r.end().into())).collect()
         }
-        Class::Bytes(class) if class.is_ascii() => {
-            let ranges = class.ranges().iter();
+        Class::Bytes(class) => {
+            let ranges = class.is_ascii().then(|| class.ranges().iter())?;
             ranges.map(|r| (r.start().into(), r.end().into())).collect()
         }
-        Class::Bytes(_) => return None,
     };
-    let size = |(first, last): &(u32, u32)| last - first + 1;
-    let (most, few) = CHARACTERS;
-    if ranges.iter().map(size).sum::<u32>() > few {
-        return None;
+    let chars = ranges.into_iter().flat_map(|(first, last)| first..=last);
+    let mut ways = BTreeSet::new();
+    for (at, c) in chars.enumerate() {
+        ways.insert(alone(char::from_u32(c)?).filter(|_| at < WAYS)?);
     }
-    let mut all = Term::new();
-    for c in ranges.into_iter().flat_map(|(first, last)| first..=last) {
-        all = united(all, vec![alone(char::from_u32(c)?)?])?;
-    }
-    (1..=most).contains(&all.len()).then_some(all)
+    let ways = ways.into_iter().map(|way| Hir::literal(way.into_bytes()));
+    Some(Hir::alternation(ways.collect()))
 }
 
-/// The ways of one or the other.
-fn united(mut all: Term, more: Term) -> Option<Term> {
-    for one in more {
-        if !all.contains(&one) {
-            all.push(one);
-        }
-    }
-    (all.len() <= WAYS).then_some(all)
-}
-
-/// The ways of one behind the other.
-fn product(before: &[String], behind: &[String]) -> Option<Term> {
-    let mut all = Term::new();
-    for first in before {
-        let both = behind.iter().map(|second| joined(first, second));
-        all = united(all, both.collect())?;
-    }
-    all.iter().all(|one| one.len() <= LONG).then_some(all)
-}
-
-/// One behind the other, with one space where white space meets.
-fn joined(first: &str, second: &str) -> String {
-    let second = match first.ends_with(' ') {
-        true => second.strip_prefix(' ').unwrap_or(second),
-        false => second,
+/// Its first times stand right behind what is before it, its last ones right before what is behind it.
+fn of_repetition(repetition: &Repetition) -> Hir {
+    let sub = folded(&repetition.sub);
+    let times = |min, max| {
+        Hir::repetition(Repetition {
+            min,
+            max,
+            greedy: true,
+            sub: Box::new(sub.clone()),
+        })
     };
-    [first, second].concat()
+    let (min, max) = (repetition.min, repetition.max);
+    // However much white space is one space.
+    if *sub.kind() == *Hir::literal(*b" ").kind() {
+        return times(min.min(1), Some(1));
+    }
+    match max {
+        Some(max) if max == min || min == 0 => times(min, Some(max)),
+        _ => Hir::concat(vec![
+            times(min, Some(min)),
+            anything(),
+            times(min, Some(min)),
+        ]),
+    }
 }
 
 /// What a character folds to; `None` where that depends on what stands beside it: characters of some scripts become
@@ -284,7 +227,7 @@ mod tests {
             ("a\\s+b\r\n\tc", &[&["a b c"]]),
             (
                 r"Été_\d[œ☃]🙂\s*日本",
-                &[&["oe🙂日本", "oe🙂 日本", "☃🙂日本", "☃🙂 日本"], &["ete_"]],
+                &[&["oe🙂 日本", "oe🙂日本", "☃🙂 日本", "☃🙂日本"], &["ete_"]],
             ),
             (r"xe\u{301}\u{302}y", &[&["xey"]]),
             (r"abか\u{3099}cde日", &[&["cde日"]]),
@@ -314,11 +257,13 @@ mod tests {
         ] {
             assert_eq!(of(pattern), expected, "{pattern}");
         }
-        // A run of too many ways ends, and another begins.
-        let many = of("[ab][ab]one[ab][ab][ab]two");
-        let sizes: Vec<usize> = many.iter().map(Vec::len).collect();
-        assert_eq!(sizes, [16, 2]);
-        assert!(many[0].contains(&"baoneab".to_owned()) && many[1].contains(&"btwo".to_owned()));
+        // What has too many ways ends, and another term begins.
+        let many = of("[ab]{4}one[ab]{4}two");
+        assert!(many.iter().all(|term| term.len() <= WAYS));
+        for word in ["one", "two"] {
+            let holds = |term: &Term| term.iter().all(|literal| literal.contains(word));
+            assert!(many.iter().any(holds), "{many:?}");
+        }
         let long = of(&"0123456789".repeat(20));
         assert!(long.iter().flatten().all(|one| one.len() <= LONG) && !long.is_empty());
     }

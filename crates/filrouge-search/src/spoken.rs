@@ -1,25 +1,27 @@
 //! What is searched as one: a message of a session, or the session's title (DESIGN §10).
 //!
-//! [`Spoken::encode`] is what an index keeps of it: a version, then every member in turn; numbers in groups of seven bits,
-//! the lowest first, signed ones zigzag; texts as their length and UTF-8. It is read as anything that comes from a file.
+//! [`Spoken::encode`] is what an index keeps of it: a version, then the members as `postcard` writes them.
 
 use std::borrow::Cow;
 
 use filrouge_sources::{Header, Message, MessageError, Part, PartKind, Role};
-use filrouge_store::text_index::{TITLE, fold};
+use filrouge_store::text_index::{NewDocument, TITLE, fold};
+use serde::{Deserialize, Serialize};
 
+use crate::feed::digest;
 use crate::fields::{self, Field};
 use crate::view::View;
 
 /// The version of the encoded form.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Stands between pieces where nothing may be found across them.
 pub(crate) const SEPARATOR: char = '\u{1F}';
 
 /// A message or a title with its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spoken<'a> {
     /// The message's id; empty for a title.
+    #[serde(borrow)]
     pub id: Cow<'a, str>,
     /// Who said it; `None` for a title.
     pub role: Option<Role>,
@@ -32,7 +34,7 @@ pub struct Spoken<'a> {
 }
 
 /// A text of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece<'a> {
     /// Which text it is.
     pub field: Field,
@@ -45,6 +47,7 @@ pub struct Piece<'a> {
     /// When the part began, milliseconds since 1970.
     pub at: Option<i64>,
     /// The text.
+    #[serde(borrow)]
     pub text: Cow<'a, str>,
 }
 
@@ -62,16 +65,6 @@ pub const fn kind(role: Option<Role>) -> u8 {
         Some(Role::System) => 2,
         None => TITLE,
     }
-}
-
-const fn role(kind: u8) -> Result<Option<Role>, Malformed> {
-    Ok(match kind {
-        0 => Some(Role::User),
-        1 => Some(Role::Assistant),
-        2 => Some(Role::System),
-        TITLE => None,
-        _ => return Err(Malformed),
-    })
 }
 
 impl<'a> Spoken<'a> {
@@ -124,25 +117,8 @@ impl<'a> Spoken<'a> {
     /// The bytes that an index keeps.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let texts: usize = self.pieces.iter().map(|p| p.text.len() + 24).sum();
-        let mut out = Vec::with_capacity(texts + 64);
-        out.extend([VERSION, self.kind()]);
-        put_text(&mut out, &self.id);
-        put_signed(&mut out, self.created);
-        put_some(&mut out, self.agent.as_deref());
-        put(&mut out, self.pieces.len() as u64);
-        for piece in &self.pieces {
-            out.push(piece.field as u8);
-            put_some(&mut out, piece.part.as_deref());
-            put_some(&mut out, piece.item.as_deref());
-            put_some(&mut out, piece.tool.as_deref());
-            out.push(u8::from(piece.at.is_some()));
-            if let Some(at) = piece.at {
-                put_signed(&mut out, at);
-            }
-            put_text(&mut out, &piece.text);
-        }
-        out
+        // Nothing that is written into memory fails.
+        postcard::to_extend(self, vec![VERSION]).unwrap_or_default()
     }
 
     /// Reads what [`Spoken::encode`] wrote; the texts stay where they are.
@@ -150,40 +126,24 @@ impl<'a> Spoken<'a> {
     /// # Errors
     /// [`Malformed`] for anything else.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let mut from = Reader(bytes);
-        if from.byte()? != VERSION {
-            return Err(Malformed);
+        let members = bytes.strip_prefix(&[VERSION]).ok_or(Malformed)?;
+        match postcard::take_from_bytes(members) {
+            Ok((spoken, [])) => Ok(spoken),
+            _ => Err(Malformed),
         }
-        let role = role(from.byte()?)?;
-        let (id, created) = (from.text()?, from.signed()?);
-        let agent = from.some()?;
-        let count = from.number()?;
-        let mut pieces = Vec::new();
-        for _ in 0..count {
-            pieces.push(Piece {
-                field: Field::of_code(from.byte()?).ok_or(Malformed)?,
-                part: from.some()?,
-                item: from.some()?,
-                tool: from.some()?,
-                at: if from.flag()? {
-                    Some(from.signed()?)
-                } else {
-                    None
-                },
-                text: from.text()?,
-            });
-        }
-        let spoken = Self {
-            id,
-            role,
-            created,
-            agent,
-            pieces,
-        };
-        if from.0.is_empty() {
-            Ok(spoken)
-        } else {
-            Err(Malformed)
+    }
+
+    /// The document of an index: `key` names it in its session, `unit` is the part of this that is read again as one.
+    pub(crate) fn document(&self, key: &str, unit: u64) -> NewDocument {
+        let body = self.encode();
+        NewDocument {
+            key: key.into(),
+            unit,
+            kind: self.kind(),
+            created: self.created,
+            digest: digest::of_bytes(&body),
+            folded: self.folded(),
+            body,
         }
     }
 }
@@ -261,87 +221,6 @@ fn push_spaced(text: &str, out: &mut String) {
     }
 }
 
-fn put(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number.to_le_bytes()[0] | 0x80);
-        number >>= 7;
-    }
-    out.push(number.to_le_bytes()[0]);
-}
-
-fn put_signed(out: &mut Vec<u8>, number: i64) {
-    put(out, ((number << 1) ^ (number >> 63)).cast_unsigned());
-}
-
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    put(out, text.len() as u64);
-    out.extend_from_slice(text.as_bytes());
-}
-
-fn put_some(out: &mut Vec<u8>, text: Option<&str>) {
-    out.push(u8::from(text.is_some()));
-    if let Some(text) = text {
-        put_text(out, text);
-    }
-}
-
-/// What is left to be read.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        let (first, rest) = self.0.split_first().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(*first)
-    }
-
-    fn flag(&mut self) -> Result<bool, Malformed> {
-        match self.byte()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Malformed),
-        }
-    }
-
-    fn number(&mut self) -> Result<u64, Malformed> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                return Err(Malformed);
-            }
-            number |= bits << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(Malformed)
-    }
-
-    fn signed(&mut self) -> Result<i64, Malformed> {
-        let number = self.number()?;
-        Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
-    }
-
-    fn text(&mut self) -> Result<Cow<'a, str>, Malformed> {
-        let len = usize::try_from(self.number()?).map_err(|_| Malformed)?;
-        let (text, rest) = self.0.split_at_checked(len).ok_or(Malformed)?;
-        self.0 = rest;
-        std::str::from_utf8(text)
-            .map(Cow::Borrowed)
-            .map_err(|_| Malformed)
-    }
-
-    fn some(&mut self) -> Result<Option<Cow<'a, str>>, Malformed> {
-        if self.flag()? {
-            self.text().map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -351,7 +230,7 @@ mod tests {
     fn piece() -> impl Strategy<Value = Piece<'static>> {
         let some = || proptest::option::of("[a-zé]{0,6}");
         (
-            0u8..13,
+            0..Field::ALL.len(),
             some(),
             some(),
             some(),
@@ -359,7 +238,7 @@ mod tests {
             "\\PC{0,40}",
         )
             .prop_map(|(field, part, item, tool, at, text)| Piece {
-                field: Field::of_code(field).unwrap(),
+                field: Field::ALL[field],
                 part: part.map(Cow::Owned),
                 item: item.map(Cow::Owned),
                 tool: tool.map(Cow::Owned),

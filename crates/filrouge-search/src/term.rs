@@ -6,19 +6,14 @@ use std::ops::Range;
 
 use filrouge_store::text_index::fold;
 use memchr::memmem::Finder;
-use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::Hir;
 use regex_syntax::{Parser, ParserBuilder};
 
-use crate::expression::{Expression, Stopped};
+use crate::expression::{Expression, Stopped, TooLarge};
 use crate::index_terms;
 use crate::query::{Flags, Kind, Term, Wrong};
 use crate::spoken::folded_literal;
 
-/// A compiled expression takes at most so many bytes.
-const PROGRAM_BYTES: usize = 1 << 20;
-/// What is remembered while searching takes at most so many bytes; forgotten when it is full.
-const CACHE_BYTES: usize = 1 << 20;
 /// Groups in groups.
 const NESTING: u32 = 50;
 
@@ -53,7 +48,7 @@ pub(crate) enum Sought {
     /// In folded text, as it stands.
     Word(Box<Finder<'static>>),
     /// In folded text, any white space for any other.
-    Spaced(Regex),
+    Spaced(Box<Expression>),
     /// In the text as it stands.
     Regex(Box<Expression>),
 }
@@ -66,8 +61,7 @@ impl Sought {
                 let at = word.find(text.as_bytes())?;
                 Some(at..at + word.needle().len())
             }
-            Self::Spaced(regex) => Some(regex.find(text)?.range()),
-            Self::Regex(expression) => expression.find(text, stopped),
+            Self::Spaced(expression) | Self::Regex(expression) => expression.find(text, stopped),
         }
     }
 }
@@ -122,8 +116,8 @@ impl Compiled {
             return Err(Wrong::new(term.at, text));
         }
         let sought = if folded.contains(char::is_whitespace) {
-            let regex = build(RegexBuilder::new(&spaced(&folded)), term)?;
-            Sought::Spaced(regex)
+            let hir = parse(term, &spaced(&folded), Flags::default())?;
+            Sought::Spaced(expression(&hir, term)?)
         } else {
             Sought::Word(Box::new(Finder::new(folded.as_bytes()).into_owned()))
         };
@@ -135,26 +129,16 @@ impl Compiled {
 
     fn of_regex(term: &Term, flags: Flags) -> Result<Self, Wrong> {
         let hir = parse(term, &term.text, flags)?;
-        let mut builder = RegexBuilder::new(&term.text);
-        builder
-            .case_insensitive(flags.any_case)
-            .dot_matches_new_line(flags.dot_all)
-            .ignore_whitespace(flags.verbose)
-            .multi_line(true)
-            .nest_limit(NESTING);
-        let expression = Expression::new(build(builder, term)?, &hir);
         Ok(Self {
-            sought: Sought::Regex(Box::new(expression.map_err(|_| too_large(term))?)),
+            sought: Sought::Regex(expression(&hir, term)?),
             literals: index_terms::terms(&hir),
         })
     }
 }
 
-fn build(mut builder: RegexBuilder, term: &Term) -> Result<Regex, Wrong> {
-    let builder = builder
-        .size_limit(PROGRAM_BYTES)
-        .dfa_size_limit(CACHE_BYTES);
-    builder.build().map_err(|_| too_large(term))
+fn expression(hir: &Hir, term: &Term) -> Result<Box<Expression>, Wrong> {
+    let expression = Expression::new(hir).map_err(|TooLarge| too_large(term))?;
+    Ok(Box::new(expression))
 }
 
 fn too_large(term: &Term) -> Wrong {
@@ -197,10 +181,10 @@ fn spaced(phrase: &str) -> String {
     let (mut pattern, mut rest) = (String::new(), phrase);
     while let Some(at) = rest.find(char::is_whitespace) {
         let (word, space) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        pattern.push_str(&regex::escape(word));
+        pattern.push_str(&regex_syntax::escape(word));
         pattern.push_str(r"\s+");
         rest = space.trim_start();
     }
-    pattern.push_str(&regex::escape(rest));
+    pattern.push_str(&regex_syntax::escape(rest));
     pattern
 }

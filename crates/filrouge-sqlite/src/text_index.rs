@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, Known, Seen,
-    SessionNo, TextIndex, Wanted, Which,
+    TextIndex, Wanted, Which,
 };
 use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, Transaction, params};
@@ -46,9 +46,6 @@ use crate::error::{failure, malformed};
 
 /// How long another process's change is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// So many sessions are not read one by one.
-const MANY: usize = 64;
 
 /// A search index in a SQLite file. It may be open in several processes at once.
 pub struct SqliteIndex {
@@ -187,23 +184,11 @@ fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
 }
 
 /// The sessions that are asked for.
-fn sessions(
-    files: &Files,
-    conn: &Connection,
-    which: Which<'_>,
-) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+fn sessions(conn: &Connection, which: Which<'_>) -> Result<Vec<IndexedSession>, Failure> {
     let mut found = Vec::new();
     match which {
         Which::None => {}
-        Which::Within(reach) => return Within::find(conn, reach)?.sessions(files, conn, reach),
-        Which::Numbers(reach, numbers) if numbers.len() >= MANY => {
-            let all = Within::find(conn, reach)?.sessions(files, conn, reach)?;
-            let own = |no: &SessionNo| {
-                let at = all.binary_search_by_key(no, |session| session.no).ok()?;
-                all.get(at).cloned()
-            };
-            found.extend(numbers.iter().filter_map(own));
-        }
+        Which::Within(reach) => found = Within::find(conn, reach)?.sessions(conn)?,
         Which::Numbers(_, numbers) => {
             let sql = format!("{SESSION} WHERE s.id = ?1");
             for no in numbers {
@@ -222,15 +207,15 @@ fn sessions(
             found = all(conn, &sql, [limit], indexed)?;
         }
     }
-    Ok(Arc::new(found))
+    Ok(found)
 }
 
 impl TextIndex for SqliteIndex {
     fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
-        self.read(|files, conn| {
+        self.read(|_, conn| {
             Ok(Known {
                 seen: seen(conn)?,
-                sessions: sessions(files, conn, which)?,
+                sessions: sessions(conn, which)?,
             })
         })
     }
@@ -293,11 +278,7 @@ impl TextIndex for SqliteIndex {
             if files.read(forget::is_due)? {
                 forget::erase(files)?;
             }
-            let more = files.write(|tx| Ok(tidy::step(tx)? || log::shrink(tx)?))?;
-            if !more {
-                log::cut_in_the_end(files)?;
-            }
-            Ok(more)
+            files.write(|tx| Ok(tidy::step(tx)? || log::shrink(tx)?))
         })
     }
 

@@ -29,12 +29,13 @@ pub use agents::agents;
 pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
 pub use checkpoints::NewestCheckpoint;
 pub use drafts::DraftNews;
+pub use filrouge_types::text_of;
 pub use items::ItemPage;
 pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::Fresh;
 pub use project::turn_len;
 pub(crate) use redactions::{Redactions, named_by};
-pub use text::{merged, text_of};
+pub use text::merged;
 
 /// A view with what is needed to verify what it shows.
 pub struct Sight<'a, V: ?Sized> {

@@ -8,6 +8,7 @@
 //! Documents lie in shards, one for each owner: what is asked in one shard neither reads nor counts anything of another.
 
 mod fold;
+#[cfg(any(test, feature = "contract"))]
 pub mod memory;
 mod narrows;
 
@@ -16,7 +17,6 @@ pub use narrows::{is_dense, narrows};
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::Arc;
 
 use filrouge_types::Failure;
 
@@ -241,6 +241,31 @@ pub struct Candidate {
     pub near: i32,
 }
 
+impl CandidateQuery<'_> {
+    /// Whether a document passes everything that is asked but whose it is and the terms.
+    #[must_use]
+    pub fn takes(&self, candidate: &Candidate) -> bool {
+        let bit = 1_u32.checked_shl(u32::from(candidate.kind)).unwrap_or(0);
+        let title = candidate.kind == TITLE;
+        self.kinds & bit != 0
+            && (title || self.since.is_none_or(|since| candidate.created >= since))
+            && (title || self.until.is_none_or(|until| candidate.created < until))
+            && self
+                .sessions
+                .is_none_or(|sessions| sessions.contains(&candidate.session))
+    }
+}
+
+/// The product of two vectors of one length; there is none of others, nor of such without elements.
+#[must_use]
+pub fn product(a: &[i8], b: &[i8]) -> Option<i32> {
+    if a.is_empty() || a.len() != b.len() {
+        return None;
+    }
+    let each = a.iter().zip(b);
+    Some(each.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum())
+}
+
 /// How an index is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexStatus {
@@ -291,7 +316,7 @@ pub struct Known {
     /// How it is.
     pub seen: Seen,
     /// The sessions that were asked for.
-    pub sessions: Arc<Vec<IndexedSession>>,
+    pub sessions: Vec<IndexedSession>,
 }
 
 /// A derived index. All methods block; they may be called from several threads and several processes at once.

@@ -1,64 +1,58 @@
 //! The names of the formats.
 
-use std::fmt;
-use std::str::FromStr;
+/// Declares a list of formats with the words that queries and documents have for them.
+macro_rules! formats {
+    ($(#[$about:meta])* $name:ident ($known:literal) { $($(#[$doc:meta])* $format:ident = $word:literal,)+ }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$doc])* $format,)+ }
 
-use filrouge_types::UnknownName;
+        impl $name {
+            /// All formats.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$format),+];
 
-/// What a restored conversation is written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// The `messages` of OpenAI's Chat Completions.
-    OpenaiChat,
-    /// The `input` of OpenAI's Responses.
-    OpenaiResponses,
-    /// The `messages` of Anthropic's Messages.
-    Anthropic,
-    /// The `contents` of Gemini's generateContent.
-    Gemini,
-    /// Questions with their answers, of finalized turns.
-    Pairs,
-}
-
-impl Format {
-    /// All formats.
-    pub const ALL: [Self; 5] = [
-        Self::OpenaiChat,
-        Self::OpenaiResponses,
-        Self::Anthropic,
-        Self::Gemini,
-        Self::Pairs,
-    ];
-
-    /// The word used in queries and documents.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenaiChat => "openai-chat",
-            Self::OpenaiResponses => "openai-responses",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Pairs => "pairs",
+            /// The word used in queries and documents.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$format => $word,)+ }
+            }
         }
-    }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = filrouge_types::UnknownName;
+
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
+                let found = Self::ALL.into_iter().find(|format| format.as_str() == word);
+                found.ok_or_else(|| filrouge_types::UnknownName {
+                    what: "format",
+                    name: word.to_owned(),
+                    known: $known,
+                })
+            }
+        }
+    };
 }
+pub(crate) use formats;
 
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Format {
-    type Err = UnknownName;
-
-    fn from_str(word: &str) -> Result<Self, UnknownName> {
-        let found = Self::ALL.into_iter().find(|f| f.as_str() == word);
-        found.ok_or_else(|| UnknownName {
-            what: "format",
-            name: word.to_owned(),
-            known: "openai-chat, openai-responses, anthropic, gemini, pairs",
-        })
+formats! {
+    /// What a restored conversation is written as.
+    Format ("openai-chat, openai-responses, anthropic, gemini, pairs") {
+        /// The `messages` of OpenAI's Chat Completions.
+        OpenaiChat = "openai-chat",
+        /// The `input` of OpenAI's Responses.
+        OpenaiResponses = "openai-responses",
+        /// The `messages` of Anthropic's Messages.
+        Anthropic = "anthropic",
+        /// The `contents` of Gemini's generateContent.
+        Gemini = "gemini",
+        /// Questions with their answers, of finalized turns.
+        Pairs = "pairs",
     }
 }
 

@@ -1,37 +1,15 @@
 //! Writing JSON into one string. Nothing here is parsed: a token is copied, plain text is escaped.
 
+use filrouge_types::JsonText;
+
 /// Appends `plain` as the inside of a JSON string.
 pub(crate) fn escape(out: &mut String, plain: &str) {
-    let bytes = plain.as_bytes();
-    let mut copied = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        if *byte >= b' ' && *byte != b'"' && *byte != b'\\' {
-            continue;
-        }
-        out.push_str(&plain[copied..at]);
-        copied = at + 1;
-        match byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            control => {
-                let digits = b"0123456789abcdef";
-                out.push_str("\\u00");
-                out.push(char::from(digits[usize::from(control >> 4)]));
-                out.push(char::from(digits[usize::from(control & 15)]));
-            }
-        }
-    }
-    out.push_str(&plain[copied..]);
+    out.push_str(JsonText::from_plain(plain).inner());
 }
 
 /// Appends `plain` as a JSON string.
 pub(crate) fn string(out: &mut String, plain: &str) {
-    out.push('"');
-    escape(out, plain);
-    out.push('"');
+    out.push_str(JsonText::from_plain(plain).as_token());
 }
 
 /// Appends the comma between two members, unless an array or object was just opened.

@@ -7,8 +7,8 @@ mod pairs;
 mod responses;
 
 use filrouge_engine::restore::{
-    Answer, Args, Block, Call, Calls, Content, Fates, MediaSource, Plan, PlanTurn, Reasoning,
-    Report, Say, Sealed, Speaker,
+    Answer, Args, Block, CallResult, Calls, Content, Fates, Plan, PlanTurn, Reasoning, Report, Say,
+    Sealed, Speaker,
 };
 use filrouge_types::RawJson;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::format::Format;
 use crate::json;
 use crate::labels::{Label, Rules, labels};
+use crate::text::{Text, join, note};
 
 /// A restored conversation in a provider's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -55,7 +56,6 @@ pub fn render(plan: Plan, format: Format) -> Context {
             return finish(out, fates);
         }
     };
-    out.reserve(room(&turns));
     let labels = labels(&turns, &write.0);
     let steps = steps(summary.as_ref(), &turns, &labels.labels, &mut fates);
     write.1(&steps, &mut fates, &mut out);
@@ -138,37 +138,6 @@ const fn foreign(thought: &Reasoning) -> &'static str {
     }
 }
 
-/// About how many bytes the messages have: what is copied, and something for what stands around it.
-fn room(turns: &[PlanTurn]) -> usize {
-    let content = |content: &Content| match content {
-        Content::Text(text) | Content::Refusal(text) | Content::Summary(text) => {
-            text.as_token().len()
-        }
-        Content::Image(media) | Content::File(media) => match &media.source {
-            MediaSource::Base64(data) => data.len() + 256,
-            _ => 512,
-        },
-        Content::Mark(mark) => mark.text().len(),
-    };
-    let contents = |all: &[Content]| all.iter().map(|c| content(c) + 64).sum::<usize>() + 64;
-    let call = |call: &Call| {
-        let args = match &call.args {
-            Args::Object(json) | Args::Value(json) => json.as_str().len(),
-            Args::Text(text) => text.as_token().len(),
-        };
-        let answer = match &call.result.answer {
-            Answer::Contents(answer) => contents(answer),
-            Answer::Value(json) => json.as_str().len(),
-        };
-        args + args / 4 + answer + 320
-    };
-    let block = |block: &Block| match block {
-        Block::Say(say) => contents(&say.contents),
-        Block::Calls(calls) => calls.calls.iter().map(call).sum(),
-    };
-    turns.iter().flat_map(|t| &t.blocks).map(block).sum()
-}
-
 /// Appends arguments as a JSON object; whether they had to be wrapped.
 fn args_object(args: &Args, out: &mut String) -> bool {
     match args {
@@ -191,25 +160,67 @@ fn args_object(args: &Args, out: &mut String) -> bool {
 
 /// Appends arguments as a string that holds a JSON object; whether they had to be wrapped.
 fn args_string(args: &Args, out: &mut String) -> bool {
-    out.push('"');
-    let wrapped = match args {
-        Args::Object(object) => {
-            json::escape(out, object.as_str());
-            false
-        }
-        Args::Value(value) => {
-            out.push_str("{\\\"value\\\":");
-            json::escape(out, value.as_str());
-            out.push('}');
-            true
-        }
-        Args::Text(text) => {
-            out.push_str("{\\\"text\\\":");
-            json::escape(out, text.as_token());
-            out.push('}');
-            true
-        }
-    };
-    out.push('"');
+    let mut object = String::new();
+    let wrapped = args_object(args, &mut object);
+    json::string(out, &object);
     wrapped
+}
+
+/// A medium that the text of a result only points at: it follows all results.
+struct Following<'a> {
+    number: usize,
+    content: &'a Content,
+    label: &'a Label<'a>,
+}
+
+impl Following<'_> {
+    /// What stands before it.
+    fn told(&self) -> String {
+        let (kind, number) = (kind(self.content), self.number);
+        let Label { id, name } = self.label;
+        format!("[{kind} {number}: from the result of {name}, call {id}]")
+    }
+}
+
+/// The content of item `seq`, a tool's result, as text that points at what follows it.
+fn point<'a>(
+    content: &'a Content,
+    seq: Option<u64>,
+    label: &'a Label<'a>,
+    following: &mut Vec<Following<'a>>,
+    fates: &mut Fates,
+) -> Text<'a> {
+    note(fates, seq, "media_after_result");
+    let number = following.len() + 1;
+    following.push(Following {
+        number,
+        content,
+        label,
+    });
+    Text::Plain(format!("[{} {number} follows]", kind(content)).into())
+}
+
+const fn kind(content: &Content) -> &'static str {
+    match content {
+        Content::Image(_) => "image",
+        _ => "file",
+    }
+}
+
+/// Appends what a tool answered as the inside of a JSON string; what stands in for an answer that says nothing.
+fn push_answer<'a>(
+    result: &'a CallResult,
+    out: &mut String,
+    spell: impl FnMut(&'a Content) -> Text<'a>,
+) {
+    let said = match &result.answer {
+        Answer::Value(value) => {
+            json::escape(out, value.as_str());
+            true
+        }
+        Answer::Contents(contents) => join(out, contents.iter().map(spell)),
+    };
+    if !said {
+        out.push_str(if result.ok { NO_OUTPUT } else { NO_MESSAGE });
+    }
 }

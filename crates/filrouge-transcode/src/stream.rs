@@ -4,11 +4,7 @@
 //! Nothing that arrives makes a decoder fail: what it does not know is kept as it came and counted, and what is no
 //! stream at all ends as one that has failed. The chunks that bytes come in make no difference to what comes out.
 
-use std::fmt;
-use std::str::FromStr;
-
 use filrouge_engine::stream::{Ended, StreamError, Transcript};
-use filrouge_types::UnknownName;
 
 mod ag_ui;
 mod anthropic;
@@ -21,60 +17,19 @@ mod provider_error;
 
 use framing::{Frame, Framing};
 
-/// What a stream is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StreamFormat {
-    /// Chunks or a response of OpenAI's Chat Completions.
-    OpenaiChat,
-    /// Events or a response of OpenAI's Responses.
-    OpenaiResponses,
-    /// Events or a message of Anthropic's Messages.
-    Anthropic,
-    /// Responses of Gemini's streamGenerateContent or generateContent.
-    Gemini,
-    /// Events of AG-UI.
-    AgUi,
-}
-
-impl StreamFormat {
-    /// All formats.
-    pub const ALL: [Self; 5] = [
-        Self::OpenaiChat,
-        Self::OpenaiResponses,
-        Self::Anthropic,
-        Self::Gemini,
-        Self::AgUi,
-    ];
-
-    /// The word used in queries and documents.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenaiChat => "openai-chat",
-            Self::OpenaiResponses => "openai-responses",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::AgUi => "ag-ui",
-        }
-    }
-}
-
-impl fmt::Display for StreamFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for StreamFormat {
-    type Err = UnknownName;
-
-    fn from_str(word: &str) -> Result<Self, UnknownName> {
-        let found = Self::ALL.into_iter().find(|f| f.as_str() == word);
-        found.ok_or_else(|| UnknownName {
-            what: "format",
-            name: word.to_owned(),
-            known: "openai-chat, openai-responses, anthropic, gemini, ag-ui",
-        })
+crate::format::formats! {
+    /// What a stream is written in.
+    StreamFormat ("openai-chat, openai-responses, anthropic, gemini, ag-ui") {
+        /// Chunks or a response of OpenAI's Chat Completions.
+        OpenaiChat = "openai-chat",
+        /// Events or a response of OpenAI's Responses.
+        OpenaiResponses = "openai-responses",
+        /// Events or a message of Anthropic's Messages.
+        Anthropic = "anthropic",
+        /// Responses of Gemini's streamGenerateContent or generateContent.
+        Gemini = "gemini",
+        /// Events of AG-UI.
+        AgUi = "ag-ui",
     }
 }
 

@@ -32,7 +32,7 @@ pub use members::Members;
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
-pub use part::Part;
+pub use part::{Part, text_of};
 pub use placed::UNPLACED;
 pub use session::{Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};

@@ -1,17 +1,24 @@
 //! What the parts of an item say.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::{ItemBody, JsonText, RawJson};
+use crate::{ItemBody, JsonText, Members, RawJson};
 
-/// One part with its members; of one that stands twice the last counts, as most JSON readers have it.
+/// One part with its members.
 pub struct Part<'a> {
     /// As it was recorded.
     pub raw: &'a str,
-    members: HashMap<String, &'a RawValue>,
+    members: Members<'a>,
+}
+
+/// The text of parts: their `text` parts joined by line feeds; `None` when there is none.
+#[must_use]
+pub fn text_of(parts: &RawJson) -> Option<JsonText> {
+    let parts = Part::all(parts);
+    let texts = parts.iter().filter(|part| part.is("text"));
+    let texts: Vec<JsonText> = texts.filter_map(|part| part.token("text")).collect();
+    JsonText::join(&texts)
 }
 
 impl<'a> Part<'a> {
@@ -20,11 +27,9 @@ impl<'a> Part<'a> {
     pub fn all(parts: &'a RawJson) -> Vec<Self> {
         let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
         let read = |raw: &'a RawValue| {
-            let members = serde_json::from_str(raw.get()).ok()?;
-            Some(Self {
-                raw: raw.get(),
-                members,
-            })
+            let raw = raw.get();
+            let members = Members::of(raw)?;
+            Some(Self { raw, members })
         };
         all.into_iter().filter_map(read).collect()
     }
@@ -36,26 +41,27 @@ impl<'a> Part<'a> {
     }
 
     fn token(&self, name: &str) -> Option<JsonText> {
-        JsonText::from_raw(RawJson::from_checked(self.members.get(name)?.get())).ok()
+        JsonText::from_raw(RawJson::from_checked(self.members.get(name)?)).ok()
     }
 
     /// A member as it was recorded; `null` is none.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<RawJson> {
-        let raw = self.members.get(name)?.get();
-        (raw != "null").then(|| RawJson::from_checked(raw))
+        self.members.get(name).map(RawJson::from_checked)
     }
 
     /// A member that is true or false.
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
-        self.members.get(name)?.get().parse().ok()
+        self.members.get(name)?.parse().ok()
     }
 
     /// Whether it is of this type.
     #[must_use]
     pub fn is(&self, kind: &str) -> bool {
-        self.text("type").as_deref() == Some(kind)
+        let told = self.members.get("type").unwrap_or_default();
+        let inner = told.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+        inner == Some(kind) || told.contains('\\') && self.text("type").as_deref() == Some(kind)
     }
 
     /// What it says; of a type that says nothing in words, the type and what names it.
@@ -150,5 +156,23 @@ mod tests {
             says(r#"[{"type":"text","text":"a"},7,{"type":"text","text":"b"}]"#),
             "a b"
         );
+    }
+
+    #[test]
+    fn texts_of_parts() {
+        let text =
+            |parts: &str| text_of(&RawJson::from_checked(parts)).map(|t| t.as_token().to_owned());
+        let parts = r#"[{"type":"text","text":"a","x":{}},{"type":"image_url","text":"no"},{"text":"b","type":"text"}]"#;
+        assert_eq!(text(parts).as_deref(), Some(r#""a\nb""#));
+        assert_eq!(
+            text(r#"[{"type":"text","text":"a","text":"b"}]"#).as_deref(),
+            Some(r#""b""#)
+        );
+        assert_eq!(
+            text(r#"[{"type":"text","text":"\ud800"}]"#).as_deref(),
+            Some(r#""\ud800""#)
+        );
+        assert_eq!(text(r#"[{"type":"text","text":1}]"#), None);
+        assert_eq!(text("[]"), None);
     }
 }

@@ -1,4 +1,5 @@
-//! The search index of the ledger: a file beside the database, tables beside the ledger's, or memory.
+//! The search index of the ledger: a file beside the database, or tables beside the ledger's. A ledger in memory
+//! has none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +8,6 @@ use filrouge_postgres::text_index::PostgresIndex;
 use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_store::Keyring;
 use filrouge_store::text_index::TextIndex;
-use filrouge_store::text_index::memory::MemoryIndex;
 use tokio::runtime::Handle;
 
 use crate::config::{Config, StoreUrl};
@@ -41,7 +41,8 @@ pub(crate) async fn open(
 ) -> anyhow::Result<Option<Arc<dyn TextIndex>>> {
     let makes = makes && config.search.index.on;
     match &config.store {
-        StoreUrl::Memory => Ok(makes.then(|| Arc::new(MemoryIndex::default()) as _)),
+        // It is searched message by message.
+        StoreUrl::Memory => Ok(None),
         StoreUrl::Sqlite(path) => {
             let file = file_of(path);
             if !makes && !file.exists() {

@@ -1,7 +1,5 @@
 //! What the parts of an item tell.
 
-use std::collections::HashMap;
-
 use filrouge_types::{JsonText, Members, RawJson};
 use serde_json::value::RawValue;
 
@@ -49,109 +47,58 @@ pub(super) fn parts(parts: &RawJson) -> impl Iterator<Item = Part<'_>> {
 
 impl<'a> Part<'a> {
     fn read(raw: &'a str) -> Self {
-        let Some(mut members) = Untold::of(raw) else {
-            return Self {
-                raw,
-                told: Told::Other,
-                whole: false,
-            };
-        };
-        let told = members.tell();
-        let whole = members.found.is_empty() && !members.twice && !matches!(told, Told::Other);
+        let mut members = Members::of(raw).unwrap_or_default();
+        let told = told(&mut members);
+        let whole = members.0.is_empty() && !matches!(told, Told::Other);
         Self { raw, told, whole }
     }
 }
 
-/// The members of a part that are not yet told; of one that stands twice the last, as most JSON readers have it.
-struct Untold<'a> {
-    found: HashMap<String, &'a str>,
-    /// Whether one stands twice.
-    twice: bool,
+/// Takes out the members that are told.
+fn told(from: &mut Members<'_>) -> Told {
+    match from.take("type", |_| true) {
+        Some(r#""text""#) => text(from, "text").map_or(Told::Other, Told::Text),
+        Some(r#""refusal""#) => text(from, "refusal").map_or(Told::Other, Told::Text),
+        Some(r#""tool_call""#) => Told::Call(Call {
+            tool: text(from, "name"),
+            call_id: text(from, "call_id"),
+            args: value(from, "args", |_| true),
+        }),
+        // Its arguments are no JSON: the call never became complete.
+        Some(r#""tool_call_partial""#) => Told::Call(Call {
+            tool: text(from, "name"),
+            call_id: text(from, "call_id"),
+            args: None,
+        }),
+        Some(r#""tool_result""#) => Told::Result(CallResult {
+            call_id: text(from, "call_id"),
+            ok: flag(from, "ok"),
+            latency_ms: value(from, "latency_ms", is_number),
+            content: value(from, "content", |_| true),
+        }),
+        Some(r#""error""#) => Told::Error(AuditError {
+            code: text(from, "code"),
+            message: text(from, "message"),
+            source: text(from, "source"),
+            retryable: flag(from, "retryable"),
+        }),
+        _ => Told::Other,
+    }
 }
 
-impl<'a> Untold<'a> {
-    fn of(raw: &'a str) -> Option<Self> {
-        let (mut found, mut twice) = (HashMap::new(), false);
-        for (name, value) in Members::of(raw)?.0 {
-            let name: String = serde_json::from_str(name).ok()?;
-            twice |= found.insert(name, value).is_some();
-        }
-        Some(Self { found, twice })
-    }
+/// Takes a member that is as `fits` wants it, or null.
+fn value(from: &mut Members<'_>, name: &str, fits: impl Fn(&str) -> bool) -> Option<RawJson> {
+    let raw = from.take(name, |raw| raw == "null" || fits(raw))?;
+    (raw != "null").then(|| RawJson::from_checked(raw))
+}
 
-    /// Takes out the members that are told.
-    fn tell(&mut self) -> Told {
-        match self.found.remove("type") {
-            Some(r#""text""#) => self.words("text"),
-            Some(r#""refusal""#) => self.words("refusal"),
-            Some(r#""tool_call""#) => Told::Call(self.call()),
-            // Its arguments are no JSON: the call never became complete.
-            Some(r#""tool_call_partial""#) => Told::Call(Call {
-                args: None,
-                ..self.call_name()
-            }),
-            Some(r#""tool_result""#) => Told::Result(CallResult {
-                call_id: self.text("call_id"),
-                ok: self.flag("ok"),
-                latency_ms: self.number("latency_ms"),
-                content: self.value("content"),
-            }),
-            Some(r#""error""#) => Told::Error(AuditError {
-                code: self.text("code"),
-                message: self.text("message"),
-                source: self.text("source"),
-                retryable: self.flag("retryable"),
-            }),
-            _ => Told::Other,
-        }
-    }
+fn text(from: &mut Members<'_>, name: &str) -> Option<JsonText> {
+    JsonText::from_raw(value(from, name, |raw| raw.starts_with('"'))?).ok()
+}
 
-    fn words(&mut self, member: &str) -> Told {
-        self.text(member).map_or(Told::Other, Told::Text)
-    }
-
-    fn call_name(&mut self) -> Call {
-        Call {
-            tool: self.text("name"),
-            call_id: self.text("call_id"),
-            args: None,
-        }
-    }
-
-    fn call(&mut self) -> Call {
-        Call {
-            args: self.value("args"),
-            ..self.call_name()
-        }
-    }
-
-    /// Takes a member that is as `fits` wants it, or null.
-    fn take(&mut self, member: &str, fits: impl Fn(&str) -> bool) -> Option<&'a str> {
-        let raw = self.found.get(member).copied()?;
-        if raw != "null" && !fits(raw) {
-            return None;
-        }
-        self.found.remove(member);
-        Some(raw).filter(|raw| *raw != "null")
-    }
-
-    fn value(&mut self, member: &str) -> Option<RawJson> {
-        self.take(member, |_| true).map(RawJson::from_checked)
-    }
-
-    fn text(&mut self, member: &str) -> Option<JsonText> {
-        let raw = self.take(member, |raw| raw.starts_with('"'))?;
-        JsonText::from_raw(RawJson::from_checked(raw)).ok()
-    }
-
-    fn number(&mut self, member: &str) -> Option<RawJson> {
-        self.take(member, is_number).map(RawJson::from_checked)
-    }
-
-    fn flag(&mut self, member: &str) -> Option<bool> {
-        self.take(member, |raw| raw == "true" || raw == "false")
-            .map(|raw| raw == "true")
-    }
+fn flag(from: &mut Members<'_>, name: &str) -> Option<bool> {
+    let flag = value(from, name, |raw| raw == "true" || raw == "false")?;
+    Some(flag.as_str() == "true")
 }
 
 fn is_number(raw: &str) -> bool {

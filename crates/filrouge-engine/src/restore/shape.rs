@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use filrouge_store::read::text_of;
 use filrouge_store::rows::TurnRow;
-use filrouge_types::{Channel, Item, JsonText, Role, TurnStatus, Variant};
+use filrouge_types::{text_of, Channel, Item, JsonText, Role, TurnStatus, Variant};
 
 use super::content;
 use super::pieces::Shaper;

@@ -2,10 +2,10 @@
 
 use filrouge_store::Link;
 use filrouge_store::command::{Append, Close, Command, Ending, Hold, Outcome, Put, Start, Write};
-use filrouge_store::read::{merged, text_of};
+use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, Entry, Event};
 use filrouge_store::{Entropy, Keyring, random_id};
-use filrouge_types::{
+use filrouge_types::{text_of, 
     Channel, Checkpoint, ErrorCode, Failure, Item, ItemBody, ItemId, JsonText, RawJson,
     SessionEvent, Timestamp, Turn, TurnId, TurnStatus, UNPLACED, Variant,
 };

@@ -97,18 +97,16 @@ impl<'t, 'c> Changes<'t, 'c> {
     fn update(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
         let place = self.place(&update.shard)?;
         let all = || update.difference(std::iter::empty()).1;
-        let (no, coming) = match known(self.of, &update.shard.realm, &update.entry.key)? {
-            Some((no, shard)) => {
-                change(self.of, no, place, &update.entry)?;
-                if shard == place.0 {
-                    (no, self.make_room(no, update)?)
-                } else {
-                    remove_all(self.of, no)?;
-                    self.left.insert(shard);
-                    (no, all())
-                }
+        let before = known(self.of, &update.shard.realm, &update.entry.key)?;
+        let no = enter(self.of, place, &update.shard, &update.entry)?;
+        let coming = match before {
+            Some((_, shard)) if shard == place.0 => self.make_room(no, update)?,
+            Some((_, shard)) => {
+                remove_all(self.of, no)?;
+                self.left.insert(shard);
+                all()
             }
-            None => (insert(self.of, place, &update.shard, &update.entry)?, all()),
+            None => all(),
         };
         self.put(no, place, &coming)
     }
@@ -273,15 +271,18 @@ fn known(of: &Transaction<'_>, realm: &[u8], key: &str) -> Result<Option<(i64, i
         .transpose()
 }
 
-fn insert(
+/// Puts a session's row; its number.
+fn enter(
     of: &Transaction<'_>,
     place: Place,
     shard: &Shard,
     entry: &SessionEntry,
 ) -> Result<i64, Failure> {
     static SQL: Sql = Sql::new(
-        "INSERT INTO filrouge.search_session (shard, realm, key, stamp_0, stamp_1, updated, project)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING no",
+        "INSERT INTO filrouge.search_session AS s (shard, realm, key, stamp_0, stamp_1, updated, project)
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (realm, key) DO UPDATE SET shard = EXCLUDED.shard,
+             stamp_0 = EXCLUDED.stamp_0, stamp_1 = EXCLUDED.stamp_1, updated = EXCLUDED.updated,
+             project = EXCLUDED.project RETURNING s.no",
         &[
             Type::INT8,
             Type::BYTEA,
@@ -300,30 +301,6 @@ fn insert(
         &[&place.0, &realm, &key, &a, &b, &entry.updated, &project],
     )?;
     column(&row.ok_or_else(|| malformed("session"))?, 0)
-}
-
-fn change(
-    of: &Transaction<'_>,
-    no: i64,
-    place: Place,
-    entry: &SessionEntry,
-) -> Result<(), Failure> {
-    static SQL: Sql = Sql::new(
-        "UPDATE filrouge.search_session SET shard = $2, stamp_0 = $3, stamp_1 = $4, updated = $5, project = $6
-         WHERE no = $1",
-        &[
-            Type::INT8,
-            Type::INT8,
-            Type::INT8,
-            Type::INT8,
-            Type::INT8,
-            Type::BYTEA,
-        ],
-    );
-    let [a, b] = entry.stamp.map(u64::cast_signed);
-    let project = entry.project.as_deref().map(str::as_bytes);
-    of.many(&SQL, &[&no, &place.0, &a, &b, &entry.updated, &project])
-        .map(drop)
 }
 
 /// Removes a session's documents; how many there were.

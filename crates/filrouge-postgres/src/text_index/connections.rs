@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::Runtime;
-use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult};
-use filrouge_types::{ErrorCode, Failure};
+use deadpool::managed::{Object, Pool, PoolError};
+use filrouge_types::Failure;
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::connect::{Connector, Linked};
+use crate::connect::Connector;
 use crate::error::unavailable;
+use crate::pool::Lines;
 use crate::session::{Driver, Param, Session, Sql};
 
 /// How often a transaction is begun anew over another connection: the pool may hand out one that was lost.
@@ -22,30 +22,6 @@ const TRIES: usize = 3;
 const PLANS: &str =
     "; SET LOCAL plan_cache_mode = force_custom_plan; SET LOCAL enable_bitmapscan = on;
     SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = on; SET LOCAL jit = off";
-
-/// Makes connections for a pool.
-pub(super) struct Lines {
-    connector: Arc<Connector>,
-    patience: Duration,
-}
-
-impl Manager for Lines {
-    type Type = Linked;
-    type Error = Failure;
-
-    async fn create(&self) -> Result<Linked, Failure> {
-        let mut linked = self.connector.connect(&[]).await?;
-        linked.session.bound(self.patience);
-        Ok(linked)
-    }
-
-    async fn recycle(&self, linked: &mut Linked, _: &Metrics) -> RecycleResult<Failure> {
-        if linked.session.client().is_closed() {
-            return Err(RecycleError::message("closed"));
-        }
-        Ok(())
-    }
-}
 
 /// What a transaction is begun for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -82,14 +58,10 @@ impl Connections {
     ) -> Result<Self, Failure> {
         let lines = Lines {
             connector,
-            patience,
+            statements: &[],
+            patience: Some(patience),
         };
-        let pool = Pool::builder(lines)
-            .max_size(most)
-            .wait_timeout(Some(patience))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
+        let pool = lines.pool(most, patience)?;
         Ok(Self {
             pool,
             driver: Driver::Handle(handle),

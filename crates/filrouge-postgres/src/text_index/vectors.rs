@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use filrouge_store::text_index::memory::product;
-use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo};
+use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo, product};
 use filrouge_types::Failure;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;

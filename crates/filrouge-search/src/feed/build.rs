@@ -7,7 +7,7 @@ use filrouge_types::Failure;
 
 use super::compare::Compared;
 use super::source_index::SourceIndex;
-use super::step::{ReadSession, gone, text_bytes};
+use super::step::{gone, text_bytes};
 
 /// Bytes of text that are brought in together.
 const BATCH_BYTES: usize = 12 << 20;
@@ -83,7 +83,7 @@ impl SourceIndex {
         if !first.is_empty() {
             self.index.change(None, &first, None)?;
         }
-        let (give, take) = sync_channel::<Result<Option<ReadSession<'_>>, Failure>>(WAITING);
+        let (give, take) = sync_channel(WAITING);
         std::thread::scope(|threads| {
             threads.spawn(move || {
                 for todo in &compared.todo {
@@ -98,8 +98,7 @@ impl SourceIndex {
             let (mut batch, mut bytes) = (Vec::new(), 0);
             for read in take {
                 progress.sessions += 1;
-                if let Some(read) = read? {
-                    let update = read.update();
+                if let Some(update) = read? {
                     bytes += text_bytes(&update);
                     progress.documents += update.documents.len();
                     batch.push(IndexUpdate::Session(update));

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use filrouge_sources::{Conversation, Header};
 use filrouge_store::text_index::NewDocument;
 
-use super::digest;
 use crate::spoken::Spoken;
 
 /// What an index is to hold of a session, and whether that is everything that was said.
@@ -16,16 +15,7 @@ pub(super) fn of(header: &Header, conversation: &Conversation) -> (Vec<NewDocume
     let mut whole = conversation.skipped.is_empty();
     let said = conversation.messages.iter().map(Spoken::of);
     for spoken in Spoken::of_title(header).into_iter().chain(said) {
-        let body = spoken.encode();
-        documents.push(NewDocument {
-            key: (&*spoken.id).into(),
-            unit: 0,
-            kind: spoken.kind(),
-            created: spoken.created,
-            digest: digest::of_bytes(&body),
-            folded: spoken.folded(),
-            body,
-        });
+        documents.push(spoken.document(&spoken.id, 0));
         whole &= seen.insert(spoken.id);
     }
     (documents, whole)

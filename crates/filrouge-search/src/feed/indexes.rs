@@ -92,31 +92,18 @@ impl Indexes {
     #[must_use]
     pub fn of(&self, source: usize) -> Option<Arc<SourceIndex>> {
         let slot = self.slots.get(source)?;
-        let (source, file) = slot.named.as_ref()?;
         let mut state = locked(&slot.state);
-        if let Some(opened) = &state.opened {
-            return Some(opened.clone());
-        }
-        if state.failed.is_some_and(|at| at.elapsed() < AGAIN) {
+        if state.opened.is_none() && state.failed.is_some_and(|at| at.elapsed() < AGAIN) {
             return None;
         }
-        let may_be = file.exists() || (self.makes && has_sessions(&**source));
-        if !may_be {
-            return None;
-        }
-        match self.opened(source, file) {
-            Ok(opened) => {
-                state.opened = Some(opened.clone());
-                Some(opened)
+        self.open_slot(slot, &mut state, self.makes).unwrap_or_else(|why| {
+            if state.failed.is_none() {
+                let file = slot.named.as_ref().map(|(_, file)| file.display());
+                tracing::warn!(file = file.map(tracing::field::display), %why, "an index cannot be opened; its history is searched without it");
             }
-            Err(why) => {
-                if state.failed.is_none() {
-                    tracing::warn!(file = %file.display(), %why, "an index cannot be opened; its history is searched without it");
-                }
-                state.failed = Some(Instant::now());
-                None
-            }
-        }
+            state.failed = Some(Instant::now());
+            None
+        })
     }
 
     /// Opens the index of the source at that place, or makes it; `None` when it has none, or nothing to be indexed.
@@ -124,22 +111,25 @@ impl Indexes {
     /// # Errors
     /// When the folder or the file cannot be made or opened.
     pub fn make(&self, source: usize) -> Result<Option<Arc<SourceIndex>>, Failure> {
-        let Some(slot) = self.slots.get(source) else {
-            return Ok(None);
-        };
+        match self.slots.get(source) {
+            Some(slot) => self.open_slot(slot, &mut locked(&slot.state), true),
+            None => Ok(None),
+        }
+    }
+
+    fn open_slot(
+        &self,
+        slot: &Slot,
+        state: &mut Slotted,
+        makes: bool,
+    ) -> Result<Option<Arc<SourceIndex>>, Failure> {
         let Some((source, file)) = &slot.named else {
             return Ok(None);
         };
-        let mut state = locked(&slot.state);
-        if let Some(opened) = &state.opened {
-            return Ok(Some(opened.clone()));
+        if state.opened.is_none() && (file.exists() || makes && has_sessions(&**source)) {
+            state.opened = Some(self.opened(source, file)?);
         }
-        if !file.exists() && !has_sessions(&**source) {
-            return Ok(None);
-        }
-        let opened = self.opened(source, file)?;
-        state.opened = Some(opened.clone());
-        Ok(Some(opened))
+        Ok(state.opened.clone())
     }
 
     fn opened(&self, source: &Arc<dyn Source>, file: &Path) -> Result<Arc<SourceIndex>, Failure> {

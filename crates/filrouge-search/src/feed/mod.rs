@@ -7,7 +7,7 @@
 
 mod build;
 mod compare;
-mod digest;
+pub(crate) mod digest;
 mod documents;
 mod indexer;
 mod indexes;

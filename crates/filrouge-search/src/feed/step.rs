@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use filrouge_sources::{Conversation, ReadError};
+use filrouge_sources::ReadError;
 use filrouge_store::text_index::{Coverage, IndexUpdate, SessionEntry, SessionUpdate};
 use filrouge_types::{ErrorCode, Failure};
 
@@ -25,13 +25,6 @@ pub enum Step {
     Idle,
     /// Another process feeds this index.
     Elsewhere,
-}
-
-/// A session that was read.
-pub(super) struct ReadSession<'t> {
-    todo: &'t Todo,
-    /// `None` when its own record cannot be used.
-    conversation: Option<Conversation>,
 }
 
 impl SourceIndex {
@@ -57,8 +50,7 @@ impl SourceIndex {
                 break;
             }
             taken += 1;
-            if let Some(read) = self.read(todo)? {
-                let update = read.update();
+            if let Some(update) = self.read(todo)? {
                 bytes += text_bytes(&update);
                 batch.push(IndexUpdate::Session(update));
             }
@@ -76,42 +68,30 @@ impl SourceIndex {
         Ok(Step::Done(left))
     }
 
-    /// Reads a session; `None` when it has gone.
-    pub(super) fn read<'t>(&self, todo: &'t Todo) -> Result<Option<ReadSession<'t>>, Failure> {
-        let conversation = match self.source.read(&todo.header.id) {
-            Ok(conversation) => Some(conversation),
+    /// Reads a session: what has to be done so that the index holds it as it is; `None` when it has gone.
+    pub(super) fn read(&self, todo: &Todo) -> Result<Option<SessionUpdate>, Failure> {
+        let header = &todo.header;
+        let (documents, whole) = match self.source.read(&header.id) {
+            Ok(conversation) => documents::of(header, &conversation),
             Err(ReadError::Gone) => return Ok(None),
-            Err(ReadError::Skipped(_)) => None,
+            // Its own record cannot be used.
+            Err(ReadError::Skipped(_)) => (Vec::new(), false),
             Err(ReadError::Unavailable(why)) => {
                 return Err(Failure::new(ErrorCode::StoreUnavailable, why));
             }
         };
-        Ok(Some(ReadSession { todo, conversation }))
-    }
-}
-
-impl ReadSession<'_> {
-    /// What has to be done so that the index holds the session as it was read.
-    pub(super) fn update(&self) -> SessionUpdate {
-        let header = &self.todo.header;
-        let mut entry = SessionEntry {
+        let entry = SessionEntry {
             key: header.id.clone(),
-            stamp: self.todo.stamp,
-            updated: header.updated,
+            stamp: todo.stamp,
+            updated: if whole { header.updated } else { NOT_WHOLE },
             project: header.project_id.clone(),
         };
-        let conversation = self.conversation.as_ref();
-        let documents = conversation.map(|conversation| documents::of(header, conversation));
-        let (documents, whole) = documents.unwrap_or_default();
-        if !whole {
-            entry.updated = NOT_WHOLE;
-        }
-        SessionUpdate {
+        Ok(Some(SessionUpdate {
             shard: shard(),
             entry,
             coverage: Coverage::Whole,
             documents,
-        }
+        }))
     }
 }
 

@@ -1,14 +1,11 @@
 //! What was read of a session as the change of an index.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use filrouge_engine::Standing;
 use filrouge_sources::ledger::{header, units};
 use filrouge_sources::{Header, Message};
-use filrouge_store::text_index::{
-    Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate, TITLE,
-};
+use filrouge_store::text_index::{Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate};
 use filrouge_types::TenantId;
 
 use super::shard::shard_of;
@@ -86,31 +83,14 @@ pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> Made 
 }
 
 fn title(header: &Header) -> Option<NewDocument> {
-    let spoken = Spoken::of_title(header)?;
-    Some(document("".into(), TITLE_UNIT, TITLE, &spoken))
+    Some(Spoken::of_title(header)?.document("", TITLE_UNIT))
 }
 
 fn one(unit: u64, message: &Message) -> NewDocument {
     let spoken = Spoken::of(message);
-    // Another program may have called a message nothing; a document of that name is the title.
-    let key = match &*message.id {
-        "" => format!("~{}", message.seq.unwrap_or_default()).into(),
-        id => id.into(),
-    };
-    document(key, unit, spoken.kind(), &spoken)
-}
-
-fn document(key: Box<str>, unit: u64, kind: u8, spoken: &Spoken<'_>) -> NewDocument {
-    let body = spoken.encode();
-    let mut digest = DefaultHasher::new();
-    body.hash(&mut digest);
-    NewDocument {
-        key,
-        unit,
-        kind,
-        created: spoken.created,
-        digest: digest.finish(),
-        folded: spoken.folded(),
-        body,
+    match &*message.id {
+        // Another program may have called a message nothing; a document of that name is the title.
+        "" => spoken.document(&format!("~{}", message.seq.unwrap_or_default()), unit),
+        id => spoken.document(id, unit),
     }
 }

@@ -10,7 +10,7 @@ use filrouge_store::text_index::{IndexedSession, Key, Known, Seen, TextIndex, Wh
 use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
 use tokio::sync::{Mutex, watch};
 
-use super::counts::{Counters, FeedCounts, count};
+use super::counts::FeedCounts;
 use super::position;
 use super::progress::Progress;
 use super::reading::{Batch, Reading};
@@ -58,7 +58,7 @@ pub struct LedgerFeed {
     state: Mutex<State>,
     /// Why the last step was not made.
     failure: PlainMutex<Option<Failure>>,
-    pub(super) counters: Counters,
+    counts: PlainMutex<FeedCounts>,
 }
 
 #[derive(Default)]
@@ -89,7 +89,7 @@ impl LedgerFeed {
             embedder: None,
             state: Mutex::default(),
             failure: PlainMutex::default(),
-            counters: Counters::default(),
+            counts: PlainMutex::default(),
         }
     }
 
@@ -121,7 +121,11 @@ impl LedgerFeed {
     /// What it has done.
     #[must_use]
     pub fn counts(&self) -> FeedCounts {
-        self.counters.now()
+        *self.counting()
+    }
+
+    pub(super) fn counting(&self) -> MutexGuard<'_, FeedCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why the last step was not made; `None` when it was.
@@ -169,7 +173,7 @@ impl LedgerFeed {
     async fn progress(&self, done: bool) -> Result<Progress, Failure> {
         let waiting = match done {
             true => Vec::new(),
-            false => self.unread(1).await?.sessions.to_vec(),
+            false => self.unread(1).await?.sessions,
         };
         let state = self.state.lock().await;
         let newest = self.engine.ledger().position().commit_no.max(state.newest);
@@ -189,8 +193,10 @@ impl LedgerFeed {
         let mut state = self.state.lock().await;
         let began = Instant::now();
         let step = self.next(&mut state, effort).await;
-        self.counters.spent(began.elapsed());
-        count(&self.counters.failed, step.is_err().into());
+        let mut counts = self.counting();
+        counts.micros += u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        counts.failed += u64::from(step.is_err());
+        drop(counts);
         *self.failed() = step.as_ref().err().cloned();
         step
     }
@@ -250,9 +256,9 @@ impl LedgerFeed {
         } else {
             touches.since
         };
-        count(&self.counters.unreadable, touches.unreadable);
-        let told = &self.counters.behind;
-        told.store(behind, std::sync::atomic::Ordering::Relaxed);
+        let mut counts = self.counting();
+        counts.unreadable += touches.unreadable;
+        counts.behind = behind;
     }
 
     /// The index is of another store, or of this one as it was before it was put back to an older state.
@@ -317,7 +323,7 @@ impl LedgerFeed {
         let position = if done { upto } else { after };
         let (taken, untold) = (batch.taken, batch.untold.take());
         if !self.put(seen, batch, &position, done).await? {
-            count(&self.counters.refused, 1);
+            self.counting().refused += 1;
             return Ok(0);
         }
         if let Some((realm, key)) = untold {
@@ -341,7 +347,7 @@ impl LedgerFeed {
         let ask = move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
         let put = self.indexed(ask).await?;
         if put {
-            count(&self.counters.documents, documents);
+            self.counting().documents += documents;
         }
         Ok(put)
     }
@@ -385,7 +391,7 @@ impl LedgerFeed {
     }
 
     async fn tell(&self, realm: Box<[u8]>, key: Box<str>) -> Result<(), Failure> {
-        count(&self.counters.forgotten, 1);
+        self.counting().forgotten += 1;
         let forget = move |index: &dyn TextIndex| index.forget(&realm, &key);
         self.indexed(forget).await.map(drop)
     }

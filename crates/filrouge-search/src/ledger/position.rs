@@ -1,11 +1,11 @@
-//! How far an index has read a ledger, as it is kept in the index: `1 COMMIT LINK STORE`, in ASCII, the link in
+//! How far an index has read a ledger, as it is kept in the index: `2 COMMIT LINK STORE`, in ASCII, the link in
 //! hexadecimal digits. The link tells a store that was put back to an older state and went on otherwise.
 
 use filrouge_store::MAC_BYTES;
 use filrouge_store::ledger::Position;
 
 /// The version of the form, and of what the documents of a ledger are: another one is built anew.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// Before the first commit.
 pub(super) const BEGINNING: Position = Position {
@@ -46,12 +46,12 @@ mod tests {
         assert_eq!(decode(Some(&bytes), "store"), None);
         assert_eq!(decode(None, "a store"), Some(BEGINNING));
         for other in [
-            &b"2 7 ab s"[..],
-            b"1 7",
+            &b"1 7 ab s"[..],
+            b"2 7",
             b"",
             b"\xff",
-            b"1 x 00 s",
-            b"1 7 zz s",
+            b"2 x 00 s",
+            b"2 7 zz s",
         ] {
             assert_eq!(decode(Some(other), "s"), None, "{other:?}");
         }

@@ -6,7 +6,6 @@ use filrouge_store::text_index::{
 };
 use filrouge_types::{Channel, ErrorCode, Failure};
 
-use super::counts::count;
 use super::documents::{ENTANGLED, Made, UNREADABLE, made};
 use super::feed::{LedgerFeed, aside, key_of};
 
@@ -101,7 +100,7 @@ impl LedgerFeed {
         touched: &Touched,
         stamp: [u64; 2],
     ) -> Result<Option<Read>, Failure> {
-        count(&self.counters.whole, 1);
+        self.counting().whole += 1;
         let Some(standing) = self.standing(touched, Extent::Whole).await? else {
             return Ok(None);
         };
@@ -117,7 +116,7 @@ impl LedgerFeed {
         touched: &Touched,
         extent: Extent,
     ) -> Result<Option<Standing>, Failure> {
-        count(&self.counters.sessions, 1);
+        self.counting().sessions += 1;
         let (tenant, session) = (&touched.tenant, &touched.session);
         self.engine
             .index_feed
@@ -142,7 +141,7 @@ impl LedgerFeed {
         known: Option<&IndexedSession>,
         failure: &Failure,
     ) -> Reading {
-        count(&self.counters.unreadable, 1);
+        self.counting().unreadable += 1;
         let (session_id, code) = (&touched.session, failure.code);
         tracing::warn!(%session_id, %code, "a session cannot be read for the search index");
         let Some(known) = known else {

@@ -8,8 +8,8 @@ use rusqlite::{Connection, params};
 
 use super::bodies::Packer;
 use super::builder::Builder;
-use super::counts::{Counts, Given};
-use super::rows::{run, session_of, shard_of};
+use super::counts::Counts;
+use super::rows::{new_id, run, session_of, shard_of};
 use super::vectors;
 
 /// What comes at once for one shard and is more than this goes into postings at once.
@@ -19,7 +19,6 @@ const BULK_TEXT: usize = 256 << 10;
 /// A change that is being made.
 pub(super) struct Change<'a> {
     pub(super) conn: &'a Connection,
-    pub(super) given: Given,
     shards: HashMap<Shard, i64>,
     counts: HashMap<i64, Counts>,
     /// How many documents, and bytes of their texts, have come for each shard.
@@ -34,7 +33,6 @@ impl<'a> Change<'a> {
     pub(super) fn begin(conn: &'a Connection) -> Result<Self, Failure> {
         Ok(Self {
             conn,
-            given: Given::read(conn)?,
             shards: HashMap::new(),
             counts: HashMap::new(),
             came: HashMap::new(),
@@ -70,11 +68,8 @@ impl<'a> Change<'a> {
         let id = match shard_of(self.conn, shard)? {
             Some(id) => id,
             None => {
-                self.given.shard += 1;
-                let id = self.given.shard;
-                let sql = "INSERT INTO shard (id, realm, owner) VALUES (?1, ?2, ?3)";
-                run(self.conn, sql, params![id, shard.realm, shard.owner])?;
-                id
+                let sql = "INSERT INTO shard (realm, owner) VALUES (?1, ?2) RETURNING id";
+                new_id(self.conn, sql, params![shard.realm, shard.owner])?
             }
         };
         self.shards.insert(shard.clone(), id);
@@ -87,9 +82,7 @@ impl<'a> Change<'a> {
             let counts = Counts::read(self.conn, shard)?;
             self.counts.insert(shard, counts);
         }
-        let counts = self.counts.entry(shard).or_default();
-        counts.touched += 1;
-        Ok(counts)
+        Ok(self.counts.entry(shard).or_default())
     }
 
     fn session(&mut self, update: &SessionUpdate) -> Result<(), Failure> {
@@ -101,17 +94,15 @@ impl<'a> Change<'a> {
                 self.counts(was)?.sessions -= 1;
                 self.counts(shard)?.sessions += 1;
                 self.remove_all(was, session)?;
-                (session, all())
+                (Some(session), all())
             }
-            Some((session, _)) => (session, self.make_room(shard, session, update)?),
+            Some((session, _)) => (Some(session), self.make_room(shard, session, update)?),
             None => {
                 self.counts(shard)?.sessions += 1;
-                self.given.session += 1;
-                (self.given.session, all())
+                (None, all())
             }
         };
-        self.counts(shard)?;
-        self.enter(shard, session, update)?;
+        let session = self.enter(shard, session, update)?;
         self.come(shard, &coming)?;
         for document in coming {
             self.put(shard, session, document)?;
@@ -132,15 +123,21 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    fn enter(&self, shard: i64, session: i64, update: &SessionUpdate) -> Result<(), Failure> {
+    /// Puts a session's row, with a new number if it has none; its number.
+    fn enter(
+        &self,
+        shard: i64,
+        session: Option<i64>,
+        update: &SessionUpdate,
+    ) -> Result<i64, Failure> {
         let sql = "INSERT INTO session (id, shard, realm, key, stamp_a, stamp_b, updated, project)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO UPDATE SET shard = ?2, stamp_a = ?5,
-            stamp_b = ?6, updated = ?7, project = ?8";
+            stamp_b = ?6, updated = ?7, project = ?8 RETURNING id";
         let (entry, realm) = (&update.entry, &update.shard.realm);
         let [a, b] = entry.stamp.map(u64::cast_signed);
         let (key, updated, project) = (&entry.key, entry.updated, &entry.project);
         let row = params![session, shard, realm, key, a, b, updated, project];
-        run(self.conn, sql, row).map(|_| ())
+        new_id(self.conn, sql, row)
     }
 
     fn session_gone(&mut self, realm: &[u8], key: &str) -> Result<(), Failure> {
@@ -165,6 +162,6 @@ impl<'a> Change<'a> {
         for (shard, counts) in &self.counts {
             counts.write(self.conn, *shard)?;
         }
-        self.given.write(self.conn)
+        Ok(())
     }
 }

@@ -141,7 +141,7 @@ pub(super) fn strike(
                 List::Long => writer.keep(entry.number, entry.word, List::Long)?,
                 List::Short(list) => {
                     left.clear();
-                    postings::read_distances(of.first, list, &mut left)?;
+                    postings::read(of.first, list, &mut left)?;
                     left.retain(|no| documents.binary_search(no).is_err());
                     if !left.is_empty() {
                         writer.add(entry.number, entry.word, &left)?;
@@ -212,7 +212,7 @@ fn struck_blocks(
         for list in Lists(lists.map_err(failure)?) {
             match list {
                 List::Long => is_in |= long,
-                List::Short(list) => postings::each_distance(of.first, list, |no| {
+                List::Short(list) => postings::decode(of.first, list, |no| {
                     is_in |= no >= *least && documents.binary_search(&no).is_ok();
                     !is_in && no < *most
                 })?,
@@ -268,11 +268,9 @@ impl<'a> Writer<'a> {
     ) -> Result<(), Failure> {
         let mut list = std::mem::take(&mut self.list);
         list.clear();
-        postings::distances(self.of.first, documents, &mut list);
+        postings::encode(self.of.first, documents, &mut list);
         let short = list.len() <= SHORT;
         if !short && self.before != Some(number) {
-            list.clear();
-            postings::encode(self.of.first, documents, &mut list);
             let sql = "INSERT INTO long_posting (shard, segment, word, documents) VALUES (?1, ?2, ?3, ?4)";
             let row = params![self.of.shard, self.of.id, number.cast_signed(), list];
             run(self.conn, sql, row)?;

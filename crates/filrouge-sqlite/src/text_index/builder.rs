@@ -1,6 +1,6 @@
 //! From the words of documents to the documents of words.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use filrouge_store::text_index::DocumentNo;
@@ -8,34 +8,23 @@ use filrouge_store::text_index::DocumentNo;
 use super::junctions::each_term;
 use super::words::number;
 
-/// Words with their numbers.
-type Spelled = Vec<(u64, Box<str>)>;
-
 /// Postings that are being made.
 #[derive(Default)]
 pub(super) struct Builder {
-    /// The slots of words by their numbers.
-    known: HashMap<u64, u32, BuildHasherDefault<Plain>>,
-    slots: Vec<Slot>,
-    /// The words of the slots, one after the other.
-    words: String,
-    /// Words whose number another one has.
-    others: Spelled,
-    /// The slots of each document, one after the other, each once.
-    held: Vec<u32>,
-    /// The documents in their order, and how many of `held` precede them.
-    documents: Vec<(DocumentNo, usize)>,
+    /// By the numbers of words.
+    slots: HashMap<u64, Slot, BuildHasherDefault<Plain>>,
+    /// The least and the greatest document.
+    range: Option<(DocumentNo, DocumentNo)>,
+    count: usize,
     text: usize,
 }
 
+/// A word with the documents that hold it, each once and in order.
 struct Slot {
-    number: u64,
-    /// Where the word ends in `words`.
-    end: usize,
-    len: usize,
-    /// The newest document that holds it, as its place and one more.
-    last: u32,
-    count: u32,
+    word: Box<str>,
+    /// Words that share its number.
+    others: BTreeSet<Box<str>>,
+    documents: Vec<DocumentNo>,
 }
 
 /// Numbers of words are mixed already.
@@ -62,7 +51,7 @@ impl Hasher for Plain {
 impl Builder {
     /// How many documents are in it.
     pub(super) fn len(&self) -> usize {
-        self.documents.len()
+        self.count
     }
 
     /// Bytes of their texts.
@@ -72,13 +61,13 @@ impl Builder {
 
     /// The least and the greatest document.
     pub(super) fn range(&self) -> Option<(DocumentNo, DocumentNo)> {
-        Some((self.documents.first()?.0, self.documents.last()?.0))
+        self.range
     }
 
     /// Adds a document, whose number is greater than those before it.
     pub(super) fn add(&mut self, no: DocumentNo, folded: &str) {
-        let place = self.begin(no, folded.len());
-        each_term(folded, &mut |word| self.put(word, place));
+        self.begin(no, folded.len());
+        each_term(folded, &mut |word| self.put(number(word), word, no));
     }
 
     /// As [`Self::add`], by its words.
@@ -88,43 +77,27 @@ impl Builder {
         words: impl Iterator<Item = &'w str>,
         text: usize,
     ) {
-        let place = self.begin(no, text);
-        words.for_each(|word| self.put(word, place));
+        self.begin(no, text);
+        words.for_each(|word| self.put(number(word), word, no));
     }
 
-    fn begin(&mut self, no: DocumentNo, text: usize) -> u32 {
-        self.documents.push((no, self.held.len()));
+    fn begin(&mut self, no: DocumentNo, text: usize) {
+        self.range = Some((self.range.map_or(no, |(first, _)| first), no));
+        self.count += 1;
         self.text += text;
-        u32::try_from(self.documents.len()).unwrap_or(u32::MAX)
     }
 
-    fn put(&mut self, word: &str, place: u32) {
-        let number = number(word);
-        let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX - 1);
-        let known = *self.known.entry(number).or_insert(next);
-        if known == next {
-            self.words.push_str(word);
-            self.slots.push(Slot {
-                number,
-                end: self.words.len(),
-                len: word.len(),
-                last: 0,
-                count: 0,
-            });
+    fn put(&mut self, number: u64, word: &str, no: DocumentNo) {
+        let slot = self.slots.entry(number).or_insert_with(|| Slot {
+            word: word.into(),
+            others: BTreeSet::new(),
+            documents: Vec::new(),
+        });
+        if *slot.word != *word {
+            slot.others.insert(word.into());
         }
-        let Some(slot) = self.slots.get_mut(known as usize) else {
-            return;
-        };
-        if self.words.get(slot.end - slot.len..slot.end) != Some(word) {
-            let other = (slot.number, word.into());
-            if !self.others.contains(&other) {
-                self.others.push(other);
-            }
-        }
-        if slot.last != place {
-            slot.last = place;
-            slot.count += 1;
-            self.held.push(known);
+        if slot.documents.last() != Some(&no) {
+            slot.documents.push(no);
         }
     }
 
@@ -134,60 +107,20 @@ impl Builder {
         self,
         mut each: impl FnMut(u64, &str, &[DocumentNo]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (places, starts) = self.places();
-        let mut order: Vec<(u64, usize)> = self.slots.iter().map(|s| s.number).zip(0..).collect();
-        order.sort_unstable();
-        let mut others = self.others;
-        others.sort_unstable();
-        let mut others = others.into_iter().peekable();
-        let mut numbers = Vec::new();
-        for (number, at) in order {
-            let (Some(slot), Some(start)) = (self.slots.get(at), starts.get(at)) else {
-                continue;
-            };
-            let places = places.get(*start..start + slot.count as usize);
-            let of = places.unwrap_or(&[]).iter();
-            let of = of.map(|place| self.documents.get(*place as usize));
-            numbers.clear();
-            numbers.extend(of.flatten().map(|d| d.0));
-            let word = self.words.get(slot.end - slot.len..slot.end);
-            each(number, word.unwrap_or_default(), &numbers)?;
-            while let Some((_, other)) = others.next_if(|(of, _)| *of == number) {
-                each(number, &other, &numbers)?;
+        let mut slots: Vec<(u64, Slot)> = self.slots.into_iter().collect();
+        slots.sort_unstable_by_key(|(number, _)| *number);
+        for (number, slot) in slots {
+            for word in [&slot.word].into_iter().chain(&slot.others) {
+                each(number, word, &slot.documents)?;
             }
         }
         Ok(())
-    }
-
-    /// The places of the documents of each slot, one slot after the other, and where each slot's begin.
-    fn places(&self) -> (Vec<u32>, Vec<usize>) {
-        let mut next = Vec::with_capacity(self.slots.len());
-        let mut sum = 0_usize;
-        for slot in &self.slots {
-            next.push(sum);
-            sum += slot.count as usize;
-        }
-        let starts = next.clone();
-        let mut places = vec![0_u32; sum];
-        let ends = self.documents.iter().skip(1).map(|d| d.1);
-        let ends = ends.chain([self.held.len()]);
-        for ((place, (_, start)), end) in (0_u32..).zip(&self.documents).zip(ends) {
-            for slot in self.held.get(*start..end).unwrap_or(&[]) {
-                if let Some(at) = next.get_mut(*slot as usize) {
-                    if let Some(free) = places.get_mut(*at) {
-                        *free = place;
-                    }
-                    *at += 1;
-                }
-            }
-        }
-        (places, starts)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
 
@@ -226,8 +159,9 @@ mod tests {
     fn words_that_share_a_number_are_both_spelled() {
         let mut builder = Builder::default();
         builder.add(1, "one");
-        builder.known.insert(number("two"), 0);
-        builder.add(2, "two one two");
+        for word in ["two", "one", "two"] {
+            builder.put(number("one"), word, 2);
+        }
         let mut made = Vec::new();
         let done: Result<(), ()> = builder.finish(|number, word, numbers| {
             made.push((number, word.to_owned(), numbers.to_vec()));

@@ -1,43 +1,12 @@
-//! What is counted: of each shard, and which numbers were given.
+//! What is counted of each shard.
 
 use filrouge_types::Failure;
 use rusqlite::Connection;
 
 use super::rows::{one, run};
-use crate::error::malformed;
-
 /// More than this does not wait, even if nobody tidies up.
 const PENDING_DOCUMENTS: i64 = 256;
 const PENDING_TEXT: i64 = 1 << 20;
-
-/// The greatest numbers that were given.
-pub(super) struct Given {
-    pub(super) shard: i64,
-    pub(super) session: i64,
-    pub(super) document: i64,
-    pub(super) segment: i64,
-}
-
-impl Given {
-    pub(super) fn read(conn: &Connection) -> Result<Self, Failure> {
-        let sql = "SELECT last_shard, last_session, last_document, last_segment FROM state";
-        let given = one(conn, sql, [], |row| {
-            Ok(Self {
-                shard: row.get(0)?,
-                session: row.get(1)?,
-                document: row.get(2)?,
-                segment: row.get(3)?,
-            })
-        })?;
-        given.ok_or_else(|| malformed("state"))
-    }
-
-    pub(super) fn write(&self, conn: &Connection) -> Result<(), Failure> {
-        let sql = "UPDATE state SET last_shard = ?1, last_session = ?2, last_document = ?3, last_segment = ?4";
-        let row = [self.shard, self.session, self.document, self.segment];
-        run(conn, sql, row).map(|_| ())
-    }
-}
 
 /// What is counted of a shard.
 #[derive(Default)]
@@ -49,13 +18,11 @@ pub(super) struct Counts {
     pending_text: i64,
     newest: i64,
     removals: i64,
-    pub(super) touched: i64,
 }
 
 impl Counts {
     pub(super) fn read(conn: &Connection, shard: i64) -> Result<Self, Failure> {
-        let sql =
-            "SELECT sessions, documents, text, pending, pending_text, newest, removals, touched
+        let sql = "SELECT sessions, documents, text, pending, pending_text, newest, removals
             FROM shard WHERE id = ?1";
         let counts = one(conn, sql, [shard], |row| {
             Ok(Self {
@@ -66,7 +33,6 @@ impl Counts {
                 pending_text: row.get(4)?,
                 newest: row.get(5)?,
                 removals: row.get(6)?,
-                touched: row.get(7)?,
             })
         })?;
         Ok(counts.unwrap_or_default())
@@ -75,7 +41,7 @@ impl Counts {
     pub(super) fn write(&self, conn: &Connection, shard: i64) -> Result<(), Failure> {
         let sql =
             "UPDATE shard SET sessions = ?2, documents = ?3, text = ?4, pending = ?5, pending_text = ?6,
-            newest = ?7, removals = ?8, touched = ?9 WHERE id = ?1";
+            newest = ?7, removals = ?8 WHERE id = ?1";
         let row = [
             shard,
             self.sessions,
@@ -85,7 +51,6 @@ impl Counts {
             self.pending_text,
             self.newest,
             self.removals,
-            self.touched,
         ];
         run(conn, sql, row).map(|_| ())
     }

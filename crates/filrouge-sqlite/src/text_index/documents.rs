@@ -5,7 +5,7 @@ use filrouge_types::Failure;
 use rusqlite::{Row, params};
 
 use super::apply::Change;
-use super::rows::{all, run};
+use super::rows::{all, new_id, run};
 use super::spellings;
 
 /// Postings are written when their texts reach this.
@@ -96,16 +96,13 @@ impl Change<'_> {
         session: i64,
         new: &NewDocument,
     ) -> Result<(), Failure> {
-        self.given.document += 1;
-        let no = self.given.document;
         let size = i64::try_from(new.folded.len()).unwrap_or(i64::MAX);
-        let sql =
-            "INSERT INTO document (id, shard, session, key, unit, kind, created, digest, size)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let sql = "INSERT INTO document (shard, session, key, unit, kind, created, digest, size)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) RETURNING id";
         let [unit, digest] = [new.unit, new.digest].map(u64::cast_signed);
         let (key, kind, created) = (&new.key, new.kind, new.created);
-        let row = params![no, shard, session, key, unit, kind, created, digest, size];
-        run(self.conn, sql, row)?;
+        let row = params![shard, session, key, unit, kind, created, digest, size];
+        let no = new_id(self.conn, sql, row)?;
         let sql = "INSERT INTO body (document, packed) VALUES (?1, ?2)";
         run(self.conn, sql, params![no, self.packer.pack(&new.body)?])?;
         self.counts(shard)?.came(no, size);

@@ -15,13 +15,12 @@ use filrouge_types::{ErrorCode, Failure};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::listed::Listed;
-use super::log;
 use super::vocabulary::Vocabularies;
 use crate::error::failure;
 use crate::open::{check_version, connect, wal_mode};
 
 /// The version of the format.
-pub(super) const FORMAT: i64 = 5;
+pub(super) const FORMAT: i64 = 6;
 /// "fils" in ASCII.
 const APPLICATION_ID: i64 = 0x6669_6c73;
 /// Postings of more than a quarter of a page take whole pages of their own: with 4 KiB the file of 8,000 messages is a
@@ -29,6 +28,8 @@ const APPLICATION_ID: i64 = 0x6669_6c73;
 const PAGE_BYTES: i64 = 16_384;
 /// What a connection keeps of the file, in KiB.
 pub(super) const CACHE_KIB: i64 = 16_384;
+/// The log is copied back when it has so many pages, and cut to this size.
+const LOG_PAGES: i64 = 256;
 /// Read connections that are kept.
 const READERS: usize = 4;
 
@@ -153,17 +154,14 @@ impl Files {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let before = self.log_bytes();
-        let result = self.with_writer(|conn| {
+        self.with_writer(|conn| {
             let tx = conn
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(failure)?;
             let result = change(&tx)?;
             tx.commit().map_err(failure)?;
             Ok(result)
-        })?;
-        log::cut_when_large(self, before)?;
-        Ok(result)
+        })
     }
 
     pub(super) fn with_writer<R>(
@@ -186,13 +184,7 @@ impl Files {
     /// Bytes of the file and its log.
     pub(super) fn bytes(&self) -> u64 {
         let of = |path: &Path| path.metadata().map_or(0, |meta| meta.len());
-        of(&self.path) + self.log_bytes()
-    }
-
-    /// Bytes of the log.
-    pub(super) fn log_bytes(&self) -> u64 {
-        let log = beside(&self.path, "-wal");
-        log.metadata().map_or(0, |meta| meta.len())
+        of(&self.path) + of(&beside(&self.path, "-wal"))
     }
 }
 
@@ -261,7 +253,8 @@ fn writer(path: &Path, busy_timeout: Duration) -> Result<Connection, Failure> {
     for (name, value) in [
         ("synchronous", 1),
         ("secure_delete", 1),
-        ("wal_autocheckpoint", 0),
+        ("wal_autocheckpoint", LOG_PAGES),
+        ("journal_size_limit", LOG_PAGES * PAGE_BYTES),
         ("cache_size", -CACHE_KIB),
     ] {
         conn.pragma_update(None, name, value).map_err(failure)?;
@@ -332,10 +325,12 @@ fn make(path: &Path, busy_timeout: Duration) -> Result<(), Failure> {
     // stay far below 2^52, which every reader of JSON takes.
     let (forgotten, before) = (random()? >> 1, random()? >> 16);
     tx.execute(
-        "INSERT INTO state (one, forgotten, last_session, last_document) VALUES (1, ?1, ?2, ?2)",
-        [forgotten, before],
+        "INSERT INTO state (one, forgotten) VALUES (1, ?1)",
+        [forgotten],
     )
     .map_err(failure)?;
+    let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('session', ?1), ('document', ?1)";
+    tx.execute(sql, [before]).map_err(failure)?;
     tx.pragma_update(None, "application_id", APPLICATION_ID)
         .and_then(|()| tx.pragma_update(None, "user_version", FORMAT))
         .and_then(|()| tx.commit())

@@ -6,7 +6,7 @@ use filrouge_types::Failure;
 use super::apply::Change;
 use super::blocks::Writer;
 use super::builder::Builder;
-use super::rows::run;
+use super::rows::{new_id, run};
 use super::segments::Segment;
 use super::spellings;
 use crate::error::failure;
@@ -38,22 +38,15 @@ impl Change<'_> {
         let Some((first, last)) = builder.range() else {
             return Ok(());
         };
-        self.given.segment += 1;
-        let segment = self.given.segment;
         let level = level_of(builder.text());
         let count = i64::try_from(builder.len()).unwrap_or(i64::MAX);
         // What this change itself has removed may be in it: that is not in the shard's row yet.
-        let sql = "INSERT INTO segment (id, shard, level, first, last, documents, removal)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce((SELECT removals FROM shard WHERE id = ?2), 0))";
-        let row = [first, last].map(DocumentNo::cast_signed);
-        run(
-            self.conn,
-            sql,
-            [segment, shard, level, row[0], row[1], count],
-        )?;
+        let sql = "INSERT INTO segment (shard, level, first, last, documents, removal)
+            VALUES (?1, ?2, ?3, ?4, ?5, coalesce((SELECT removals FROM shard WHERE id = ?1), 0)) RETURNING id";
+        let [least, greatest] = [first, last].map(DocumentNo::cast_signed);
         let of = Segment {
             shard,
-            id: segment,
+            id: new_id(self.conn, sql, [shard, level, least, greatest, count])?,
             first,
             last,
             settled: true,

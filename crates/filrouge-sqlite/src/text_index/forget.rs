@@ -37,8 +37,6 @@ pub(super) fn forget(conn: &Connection, realm: &[u8], key: &str) -> Result<u64, 
             "UPDATE session SET stamp_a = 0, stamp_b = 0 WHERE id = ?1",
             [session],
         )?;
-        let sql = "UPDATE shard SET touched = touched + 1 WHERE id = ?1";
-        run(conn, sql, [shard])?;
     }
     // Not only what was there a moment ago: an older state of it, or one that went with its session, may still be in
     // postings.

@@ -130,7 +130,7 @@ pub(super) fn read(
             let list = lists.nth(place.at - passed);
             passed = place.at + 1;
             match list.ok_or_else(|| malformed("posting"))? {
-                List::Short(list) => postings::read_distances(of.first, list, documents)?,
+                List::Short(list) => postings::read(of.first, list, documents)?,
                 List::Long => blocks::long(conn, of, place.number, documents)?,
             }
         }

@@ -1,4 +1,4 @@
-//! What is remembered of an index between questions: its sessions, and where its documents belong.
+//! What is remembered of an index between questions: where its documents belong.
 //!
 //! Remembered by reach, with the counts that tell whether it is still so. All of it can be read again.
 
@@ -27,7 +27,6 @@ pub(super) type Documents = Arc<Vec<Candidate>>;
 #[derive(Default)]
 pub(super) struct Listed {
     documents: Vec<(Reach, Counts, Documents)>,
-    sessions: Vec<(Reach, Touched, Arc<Vec<IndexedSession>>)>,
     filled: Vec<(i64, u32, Filled)>,
 }
 
@@ -92,14 +91,10 @@ impl Filled {
     }
 }
 
-/// How often sessions within a reach were touched, with [`Counts::shard`].
-type Touched = (i64, i64);
-
 /// A reach as an index has it.
 pub(super) struct Within {
     pub(super) shards: Vec<i64>,
     counts: Counts,
-    touched: i64,
 }
 
 /// What tells whether a reach has other documents.
@@ -120,7 +115,6 @@ impl Within {
                 removals: 0,
                 newest: 0,
             },
-            touched: 0,
         };
         let mut add = |row: &Row<'_>| {
             let shard = row.get(0)?;
@@ -128,18 +122,17 @@ impl Within {
             within.counts.shard = within.counts.shard.min(shard);
             within.counts.removals += row.get::<_, i64>(1)?;
             within.counts.newest = within.counts.newest.max(row.get(2)?);
-            within.touched += row.get::<_, i64>(3)?;
             Ok(())
         };
         match reach {
             Reach::Shard(shard) => {
                 if let Some(id) = shard_of(conn, shard)? {
-                    let sql = "SELECT id, removals, newest, touched FROM shard WHERE id = ?1";
+                    let sql = "SELECT id, removals, newest FROM shard WHERE id = ?1";
                     one(conn, sql, [id], &mut add)?;
                 }
             }
             Reach::Realm(realm) => {
-                let sql = "SELECT id, removals, newest, touched FROM shard WHERE realm = ?1";
+                let sql = "SELECT id, removals, newest FROM shard WHERE realm = ?1";
                 all(conn, sql, [realm], add)?;
             }
         }
@@ -190,36 +183,13 @@ impl Within {
         Ok(documents)
     }
 
-    /// All sessions within it.
-    pub(super) fn sessions(
-        &self,
-        files: &Files,
-        conn: &Connection,
-        reach: &Reach,
-    ) -> Result<Arc<Vec<IndexedSession>>, Failure> {
-        let touched = (self.counts.shard, self.touched);
-        let of = |listed: &Listed| {
-            let known = listed.sessions.iter();
-            let mut same = known.filter(|(of, then, _)| of == reach && *then == touched);
-            same.next().map(|(_, _, sessions)| sessions.clone())
-        };
-        if let Some(known) = of(&lock(&files.listed)) {
-            return Ok(known);
-        }
+    /// All sessions within it, in the order of their numbers.
+    pub(super) fn sessions(&self, conn: &Connection) -> Result<Vec<IndexedSession>, Failure> {
         let mut sessions = Vec::new();
         for shard in &self.shards {
             sessions.extend(of_shard(conn, *shard)?);
         }
         sessions.sort_unstable_by_key(|s| s.no);
-        let sessions = Arc::new(sessions);
-        let mut listed = lock(&files.listed);
-        listed.sessions.retain(|(of, _, _)| of != reach);
-        if listed.sessions.len() >= REACHES_MAX {
-            listed.sessions.remove(0);
-        }
-        listed
-            .sessions
-            .push((reach.clone(), touched, sessions.clone()));
         Ok(sessions)
     }
 

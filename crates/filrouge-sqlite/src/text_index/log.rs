@@ -1,21 +1,10 @@
 //! The log, and pages of the file that nothing needs any more: how they are given back.
-//!
-//! Copying the log back waits for the disk, so that a small change leaves it to whoever tidies up.
 
 use filrouge_types::Failure;
 use rusqlite::{Connection, Transaction};
 
 use super::files::Files;
 use crate::error::{failure, is_busy, is_io_failure};
-
-/// A change that has written more than this has its log copied back and cut before it returns…
-const LARGE_CHANGE: u64 = 1 << 20;
-/// …if the log has so many bytes.
-const LARGE_LOG: u64 = 4 << 20;
-/// After any change, the log is cut from so many bytes on.
-const LOG_MAX: u64 = 32 << 20;
-/// When there is nothing else to tidy up, from so many on.
-const TIDY_LOG: u64 = 1 << 20;
 
 /// So many free pages, and one in so many, stay for what comes next.
 const FREE_PAGES: i64 = 32;
@@ -42,24 +31,6 @@ pub(super) fn cut(files: &Files) -> Result<bool, Failure> {
             busy => Ok(busy.map_err(failure)? == 0),
         }
     })
-}
-
-/// After a change, before which the log had so many bytes.
-pub(super) fn cut_when_large(files: &Files, before: u64) -> Result<(), Failure> {
-    let now = files.log_bytes();
-    let large = now >= LARGE_LOG && now.saturating_sub(before) >= LARGE_CHANGE;
-    match large || now >= LOG_MAX {
-        true => cut(files).map(|_| ()),
-        false => Ok(()),
-    }
-}
-
-/// When nothing else is left to be done.
-pub(super) fn cut_in_the_end(files: &Files) -> Result<(), Failure> {
-    match files.log_bytes() >= TIDY_LOG {
-        true => cut(files).map(|_| ()),
-        false => Ok(()),
-    }
 }
 
 fn count(conn: &Connection, of: &str) -> Result<i64, Failure> {

@@ -1,43 +1,13 @@
 //! Lists of ascending numbers: the documents that hold a word.
 //!
-//! A list is its form and what is of that form: the distance of each number from the one before it, in LEB128, the first
-//! one's from a number that the reader knows; or, where that is shorter, the first one's and a bit for each number from it
-//! on. Of what many documents hold, a distance takes a byte, and a bit for each of them much less.
+//! A list is the distance of each number from the one before it, in LEB128, the first one's from a number that the reader
+//! knows.
 
 use crate::error::malformed;
 use filrouge_types::Failure;
 
-const DISTANCES: u8 = 0;
-const BITS: u8 = 1;
-
 /// Puts ascending numbers from `base` on behind what is in `out`.
 pub(super) fn encode(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
-    let begin = out.len();
-    out.push(DISTANCES);
-    distances(base, numbers, out);
-    let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
-        return;
-    };
-    let room = usize::try_from((last - first) / 8).unwrap_or(usize::MAX);
-    // A first distance takes up to ten bytes, in either form.
-    if room.saturating_add(11) >= out.len() - begin {
-        return;
-    }
-    out.truncate(begin);
-    out.push(BITS);
-    leb(first.wrapping_sub(base), out);
-    let bits = out.len();
-    out.resize(bits + room + 1, 0);
-    for number in numbers {
-        let at = usize::try_from((number - first) / 8).unwrap_or(usize::MAX);
-        if let Some(byte) = out.get_mut(bits.saturating_add(at)) {
-            *byte |= 1 << ((number - first) % 8);
-        }
-    }
-}
-
-/// Puts the distances of ascending numbers from `base` on behind what is in `out`.
-pub(super) fn distances(base: u64, numbers: &[u64], out: &mut Vec<u8>) {
     let mut before = base;
     for number in numbers {
         leb(number.wrapping_sub(before), out);
@@ -55,42 +25,6 @@ fn leb(mut number: u64, out: &mut Vec<u8>) {
 
 /// Shows `each` the numbers of a list from `base` on until it says no.
 pub(super) fn decode(
-    base: u64,
-    list: &[u8],
-    mut each: impl FnMut(u64) -> bool,
-) -> Result<(), Failure> {
-    match list.split_first() {
-        Some((&DISTANCES, list)) => each_distance(base, list, each),
-        Some((&BITS, list)) => {
-            // The first number ends with the first byte that has no eighth bit.
-            let end = list.iter().position(|byte| *byte < 0x80);
-            let split = end.and_then(|end| list.split_at_checked(end + 1));
-            let (start, bits) = split.ok_or_else(|| malformed("posting"))?;
-            let mut first = base;
-            each_distance(base, start, |number| {
-                first = number;
-                true
-            })?;
-            for (word, bits) in (0_u64..).zip(bits.chunks(8)) {
-                let mut eight = [0; 8];
-                eight.iter_mut().zip(bits).for_each(|(to, of)| *to = *of);
-                let mut left = u64::from_le_bytes(eight);
-                let at = first.wrapping_add(word * 64);
-                while left != 0 {
-                    if !each(at.wrapping_add(u64::from(left.trailing_zeros()))) {
-                        return Ok(());
-                    }
-                    left &= left - 1;
-                }
-            }
-            Ok(())
-        }
-        _ => Err(malformed("posting")),
-    }
-}
-
-/// Shows `each` the numbers of distances until it says no.
-pub(super) fn each_distance(
     base: u64,
     list: &[u8],
     mut each: impl FnMut(u64) -> bool,
@@ -122,14 +56,6 @@ pub(super) fn each_distance(
 /// Puts the numbers of a list behind what is in `out`.
 pub(super) fn read(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
     decode(base, list, |number| {
-        out.push(number);
-        true
-    })
-}
-
-/// Puts the numbers of distances behind what is in `out`.
-pub(super) fn read_distances(base: u64, list: &[u8], out: &mut Vec<u64>) -> Result<(), Failure> {
-    each_distance(base, list, |number| {
         out.push(number);
         true
     })
@@ -179,16 +105,11 @@ mod tests {
                 encode(base, &numbers, &mut list);
                 prop_assert!(read(base, &list[6..], &mut back).is_ok());
                 prop_assert_eq!(&back, &numbers);
-                // Not more than the shorter of the forms would take.
-                let span = numbers.last().unwrap_or(&0) - numbers.first().unwrap_or(&0);
-                prop_assert!((list.len() - 6) as u64 <= span / 8 + 12);
             }
         }
 
         #[test]
-        fn whatever_is_stored_is_read_or_refused(base: u64, mut list: Vec<u8>) {
-            let _ = decode(base, &list, |_| true);
-            list.insert(0, BITS);
+        fn whatever_is_stored_is_read_or_refused(base: u64, list: Vec<u8>) {
             let _ = decode(base, &list, |_| true);
         }
 

@@ -4,7 +4,7 @@ use filrouge_store::text_index::{IndexedSession, SessionEntry, Shard};
 use filrouge_types::Failure;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
-use crate::error::failure;
+use crate::error::{failure, malformed};
 
 pub(super) fn run(conn: &Connection, sql: &str, values: impl Params) -> Result<usize, Failure> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
@@ -30,6 +30,11 @@ pub(super) fn one<T>(
 ) -> Result<Option<T>, Failure> {
     let mut statement = conn.prepare_cached(sql).map_err(failure)?;
     statement.query_row(values, of).optional().map_err(failure)
+}
+
+/// The number that a statement returns.
+pub(super) fn new_id(conn: &Connection, sql: &str, values: impl Params) -> Result<i64, Failure> {
+    one(conn, sql, values, |row| row.get(0))?.ok_or_else(|| malformed("number"))
 }
 
 /// A shard's number.

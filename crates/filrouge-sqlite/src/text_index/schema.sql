@@ -2,15 +2,10 @@ CREATE TABLE state (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     position BLOB,
     forgotten INTEGER NOT NULL,
-    erasing INTEGER NOT NULL DEFAULT 0,
-    last_shard INTEGER NOT NULL DEFAULT 0,
-    last_session INTEGER NOT NULL,
-    last_document INTEGER NOT NULL,
-    last_segment INTEGER NOT NULL DEFAULT 0,
-    last_embedder INTEGER NOT NULL DEFAULT 0
+    erasing INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE shard (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     realm BLOB NOT NULL,
     owner BLOB NOT NULL,
     sessions INTEGER NOT NULL DEFAULT 0,
@@ -20,11 +15,10 @@ CREATE TABLE shard (
     pending_text INTEGER NOT NULL DEFAULT 0,
     newest INTEGER NOT NULL DEFAULT 0,
     removals INTEGER NOT NULL DEFAULT 0,
-    touched INTEGER NOT NULL DEFAULT 0,
     UNIQUE (realm, owner)
 );
 CREATE TABLE session (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     shard INTEGER NOT NULL,
     realm BLOB NOT NULL,
     key TEXT NOT NULL,
@@ -37,7 +31,7 @@ CREATE TABLE session (
 CREATE INDEX session_shard ON session (shard);
 CREATE INDEX session_unread ON session (id) WHERE stamp_a = 0 AND stamp_b = 0;
 CREATE TABLE document (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     shard INTEGER NOT NULL,
     session INTEGER NOT NULL,
     key TEXT NOT NULL,
@@ -66,7 +60,7 @@ CREATE TABLE gone (
 ) WITHOUT ROWID;
 CREATE INDEX gone_session ON gone (session);
 CREATE TABLE segment (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     shard INTEGER NOT NULL,
     level INTEGER NOT NULL,
     first INTEGER NOT NULL,
@@ -98,7 +92,7 @@ CREATE TABLE long_posting (
     documents BLOB NOT NULL,
     PRIMARY KEY (shard, segment, word)
 ) WITHOUT ROWID;
-CREATE TABLE embedder (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, documents INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE embedder (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, documents INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE vector (
     embedder INTEGER NOT NULL,
     shard INTEGER NOT NULL,

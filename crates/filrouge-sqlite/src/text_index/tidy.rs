@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use super::apply::Change;
 use super::blocks::{self, Entry, List, Writer};
 use super::postings;
-use super::rows::{all, one, run};
+use super::rows::{all, new_id, one, run};
 use super::segments::Segment;
 
 /// What waits is put into postings from here on…
@@ -86,20 +86,16 @@ fn begin(conn: &Connection) -> Result<Option<Merge>, Failure> {
             (shard, level, vec![segment])
         }
     };
-    run(conn, "UPDATE state SET last_segment = last_segment + 1", [])?;
-    let sql = "SELECT last_segment FROM state";
-    let target = one(conn, sql, [], |row| row.get(0))?.unwrap_or(0);
+    let sql = "INSERT INTO segment (shard, level, first, last, documents, made, removal)
+        VALUES (?1, ?2, 0, 0, 0, 0, (SELECT removals FROM shard WHERE id = ?1)) RETURNING id";
+    let target = new_id(conn, sql, [shard, level])?;
+    let sql = "UPDATE segment SET target = ?2 WHERE id = ?1";
     for source in &sources {
-        run(
-            conn,
-            "UPDATE segment SET target = ?2 WHERE id = ?1",
-            [*source, target],
-        )?;
+        run(conn, sql, [*source, target])?;
     }
-    let sql = "INSERT INTO segment (id, shard, level, first, last, documents, made, removal)
-        SELECT ?1, ?2, ?3, min(first), max(last), sum(documents), 0, (SELECT removals FROM shard WHERE id = ?2)
-        FROM segment WHERE target = ?1 AND shard = ?2";
-    run(conn, sql, [target, shard, level])?;
+    let sql = "UPDATE segment SET (first, last, documents) =
+        (SELECT min(first), max(last), sum(documents) FROM segment WHERE target = ?1 AND shard = ?2) WHERE id = ?1";
+    run(conn, sql, [target, shard])?;
     begun(conn)
 }
 
@@ -176,7 +172,7 @@ impl Merge {
             for (entry, source) in same {
                 match entry.list {
                     List::Short(list) => {
-                        postings::read_distances(source.first, list, &mut documents)?;
+                        postings::read(source.first, list, &mut documents)?;
                     }
                     // Words that share a number share it.
                     List::Long if long.contains(&source.id) => {}

@@ -3,15 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use filrouge_store::text_index::memory::product;
-use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo};
+use filrouge_store::text_index::{Candidate, CandidateQuery, DocumentNo, product};
 use filrouge_types::Failure;
 use rusqlite::{Connection, params};
 
 use super::candidates::Filter;
 use super::files::{Files, lock};
 use super::listed::{Within, candidate};
-use super::rows::{all, one, run};
+use super::rows::{all, new_id, one, run};
 use crate::error::failure;
 
 fn embedder(conn: &Connection, name: &str) -> Result<Option<i64>, Failure> {
@@ -33,10 +32,8 @@ pub(super) fn without(
     limit: usize,
 ) -> Result<Vec<Candidate>, Failure> {
     let embedder = embedder(conn, name)?.unwrap_or(-1);
-    let newest = one(conn, "SELECT last_document FROM state", [], |row| {
-        row.get::<_, i64>(0)
-    })?;
-    let newest = newest.unwrap_or(0).cast_unsigned();
+    let sql = "SELECT coalesce(max(id), 0) FROM document";
+    let newest = new_id(conn, sql, [])?.cast_unsigned();
     let filled = lock(&files.listed).filled(embedder, kinds);
     let sql = "SELECT d.id, d.session, d.kind, d.created FROM document d WHERE d.id BETWEEN ?3 AND ?4 AND (?2 >> d.kind) & 1
         AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.embedder = ?1 AND v.shard = d.shard AND v.document = d.id)
@@ -65,16 +62,11 @@ pub(super) fn put(
 ) -> Result<(), Failure> {
     let embedder = match embedder(conn, name)? {
         Some(id) => id,
-        None => {
-            run(
-                conn,
-                "UPDATE state SET last_embedder = last_embedder + 1",
-                [],
-            )?;
-            let sql =
-                "INSERT INTO embedder (id, name) SELECT last_embedder, ?1 FROM state RETURNING id";
-            one(conn, sql, [name], |row| row.get(0))?.unwrap_or(0)
-        }
+        None => new_id(
+            conn,
+            "INSERT INTO embedder (name) VALUES (?1) RETURNING id",
+            [name],
+        )?,
     };
     let mut added = 0_i64;
     for (document, vector) in vectors {

@@ -50,12 +50,12 @@ pub trait Asking: TextIndex {
         Ok(self.known(Which::Named(&keys))?.sessions.first().cloned())
     }
 
-    fn sessions(&self, reach: &Reach) -> Result<Arc<Vec<IndexedSession>>, Failure> {
+    fn sessions(&self, reach: &Reach) -> Result<Vec<IndexedSession>, Failure> {
         Ok(self.known(Which::Within(reach))?.sessions)
     }
 
     fn unread(&self, limit: usize) -> Result<Vec<IndexedSession>, Failure> {
-        Ok(self.known(Which::Unread(limit))?.sessions.to_vec())
+        Ok(self.known(Which::Unread(limit))?.sessions)
     }
 
     fn without_vector(

@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use filrouge_types::Failure;
 
 use super::{
     Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, IndexedSession, Known,
-    NewDocument, Seen, SessionNo, SessionUpdate, TITLE, TextIndex, Wanted, Which,
+    NewDocument, Seen, SessionNo, SessionUpdate, TextIndex, Wanted, Which, product,
 };
 
 /// An index that is gone with the process.
@@ -172,21 +172,6 @@ impl Held {
     }
 }
 
-impl CandidateQuery<'_> {
-    /// Whether a document passes everything that is asked but whose it is and the terms.
-    #[must_use]
-    pub fn takes(&self, candidate: &Candidate) -> bool {
-        let bit = 1_u32.checked_shl(u32::from(candidate.kind)).unwrap_or(0);
-        let title = candidate.kind == TITLE;
-        self.kinds & bit != 0
-            && (title || self.since.is_none_or(|since| candidate.created >= since))
-            && (title || self.until.is_none_or(|until| candidate.created < until))
-            && self
-                .sessions
-                .is_none_or(|sessions| sessions.contains(&candidate.session))
-    }
-}
-
 /// A bit for each of the first 64 terms that a text meets, and how many of all it meets.
 fn met(terms: &[Vec<String>], folded: &str) -> (u64, usize) {
     let (mut bits, mut count) = (0, 0);
@@ -228,7 +213,7 @@ impl TextIndex for MemoryIndex {
         };
         let sessions = held.sessions.values().filter(asked).take(most);
         Ok(Known {
-            sessions: Arc::new(sessions.cloned().collect()),
+            sessions: sessions.cloned().collect(),
             seen: held.seen.clone(),
         })
     }
@@ -329,14 +314,4 @@ impl TextIndex for MemoryIndex {
                 .collect(),
         })
     }
-}
-
-/// The product of two vectors of one length; there is none of others, nor of such without elements.
-#[must_use]
-pub fn product(a: &[i8], b: &[i8]) -> Option<i32> {
-    if a.is_empty() || a.len() != b.len() {
-        return None;
-    }
-    let each = a.iter().zip(b);
-    Some(each.map(|(a, b)| i32::from(*a) * i32::from(*b)).sum())
 }

@@ -8,11 +8,10 @@ use filrouge_engine::restore::{
 use filrouge_types::JsonText;
 
 use self::part::is_sendable;
-use super::chat::{kind, told};
-use super::{NO_MESSAGE, NOT_IN_FORMAT, OPENING, Step, args_object, foreign};
+use super::{Following, NOT_IN_FORMAT, OPENING, Step, args_object, foreign, point, push_answer};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
-use crate::text::{Text, join, note, push_note, spell};
+use crate::text::{Text, note, push_note, spell};
 
 pub(super) const RULES: Rules = Rules {
     // The API sets no length; 64 is what its own ids stay far below.
@@ -57,13 +56,6 @@ struct Anthropic<'a> {
     thinks: bool,
     /// Where the text of its last block begins, if that is text, and whose it is.
     text: Option<(usize, Option<u64>)>,
-}
-
-/// A medium of a failed result, which takes text alone.
-struct Following<'a> {
-    number: usize,
-    content: &'a Content,
-    label: &'a Label<'a>,
 }
 
 impl Anthropic<'_> {
@@ -194,8 +186,7 @@ impl Anthropic<'_> {
             self.result(&call.result, label, &mut following);
         }
         for item in &following {
-            let told = told(item.number, item.content, item.label);
-            self.text(&Text::Plain(told.into()), None);
+            self.text(&Text::Plain(item.told().into()), None);
             self.media(item.content, None);
         }
     }
@@ -231,11 +222,10 @@ impl Anthropic<'_> {
         }
         self.out.push_str(",\"content\":");
         match &result.answer {
-            Answer::Value(value) => json::string(self.out, value.as_str()),
             Answer::Contents(contents) if result.ok && contents.iter().any(is_sendable) => {
                 self.parts(contents, result.seq);
             }
-            Answer::Contents(contents) => self.words(contents, result, label, following),
+            _ => self.words(result, label, following),
         }
         self.out.push('}');
     }
@@ -244,34 +234,16 @@ impl Anthropic<'_> {
     /// is true".
     fn words<'a>(
         &mut self,
-        contents: &'a [Content],
-        result: &CallResult,
+        result: &'a CallResult,
         label: &'a Label<'a>,
         following: &mut Vec<Following<'a>>,
     ) {
-        let fates = &mut *self.fates;
-        let texts = contents.iter().map(|content| {
-            if !is_sendable(content) {
-                return spell(content, result.seq, fates);
-            }
-            note(fates, result.seq, "media_after_result");
-            let number = following.len() + 1;
-            following.push(Following {
-                number,
-                content,
-                label,
-            });
-            Text::Plain(format!("[{} {number} follows]", kind(content)).into())
-        });
+        let (seq, fates) = (result.seq, &mut *self.fates);
         self.out.push('"');
-        if !join(self.out, texts) {
-            let empty = if result.ok {
-                super::NO_OUTPUT
-            } else {
-                NO_MESSAGE
-            };
-            self.out.push_str(empty);
-        }
+        push_answer(result, self.out, |content| match is_sendable(content) {
+            true => point(content, seq, label, following, fates),
+            false => spell(content, seq, fates),
+        });
         self.out.push('"');
     }
 

@@ -1,15 +1,13 @@
 //! OpenAI Chat Completions: `messages`.
 
-use filrouge_engine::restore::{
-    Answer, Call, Calls, Content, Fates, Media, Reasoning, Say, Speaker,
-};
+use filrouge_engine::restore::{Call, Calls, Content, Fates, Media, Reasoning, Say, Speaker};
 use filrouge_types::JsonText;
 
-use super::{NO_MESSAGE, NO_OUTPUT, NOT_IN_FORMAT, Step, args_string, lose_all};
+use super::{Following, NOT_IN_FORMAT, Step, args_string, lose_all, point, push_answer};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
-use crate::text::{Text, join, note, spell};
+use crate::text::{Text, spell};
 
 pub(super) const RULES: Rules = Rules {
     id: Some(|id| (1..=40).contains(&id.len()) && !id.contains(char::is_control)),
@@ -38,13 +36,6 @@ struct Chat<'a> {
     fates: &'a mut Fates,
     /// Whether the last message is the assistant's and calls may still join it.
     open: bool,
-}
-
-/// A medium that a tool's text only points at.
-struct Following<'a> {
-    number: usize,
-    content: &'a Content,
-    label: &'a Label<'a>,
 }
 
 impl Chat<'_> {
@@ -206,24 +197,11 @@ impl Chat<'_> {
         if !call.result.ok {
             self.out.push_str("Error: ");
         }
-        let any = match &call.result.answer {
-            Answer::Value(value) => {
-                json::escape(self.out, value.as_str());
-                true
-            }
-            Answer::Contents(contents) => {
-                let fates = &mut *self.fates;
-                let texts = contents.iter().map(|content| {
-                    let seq = call.result.seq;
-                    point(content, seq, label, following, fates)
-                });
-                join(self.out, texts)
-            }
-        };
-        if !any {
-            let ok = call.result.ok;
-            self.out.push_str(if ok { NO_OUTPUT } else { NO_MESSAGE });
-        }
+        let (seq, fates) = (call.result.seq, &mut *self.fates);
+        push_answer(&call.result, self.out, |content| match part(content) {
+            Some(_) => point(content, seq, label, following, fates),
+            None => spell(content, seq, fates),
+        });
         self.out.push_str("\"}");
     }
 
@@ -236,49 +214,12 @@ impl Chat<'_> {
         self.out.push_str(",\"content\":[");
         for item in following {
             json::next(self.out);
-            self.text_part(&Text::Plain(
-                told(item.number, item.content, item.label).into(),
-            ));
+            self.text_part(&Text::Plain(item.told().into()));
             json::next(self.out);
             media_part(item.content, self.out);
         }
         self.out.push_str("]}");
     }
-}
-
-/// A result's content as text; a medium that can follow it is only pointed at.
-fn point<'a>(
-    content: &'a Content,
-    seq: Option<u64>,
-    label: &'a Label<'a>,
-    following: &mut Vec<Following<'a>>,
-    fates: &mut Fates,
-) -> Text<'a> {
-    if !is_sendable(content) {
-        return spell(content, seq, fates);
-    }
-    note(fates, seq, "media_after_result");
-    let number = following.len() + 1;
-    following.push(Following {
-        number,
-        content,
-        label,
-    });
-    Text::Plain(format!("[{} {number} follows]", kind(content)).into())
-}
-
-pub(super) const fn kind(content: &Content) -> &'static str {
-    match content {
-        Content::Image(_) => "image",
-        _ => "file",
-    }
-}
-
-/// What stands before a medium that follows its result.
-pub(super) fn told(number: usize, content: &Content, label: &Label<'_>) -> String {
-    let kind = kind(content);
-    let Label { id, name } = label;
-    format!("[{kind} {number}: from the result of {name}, call {id}]")
 }
 
 /// What of a medium a user message can hold.
@@ -302,10 +243,6 @@ fn part(content: &Content) -> Option<Part<'_>> {
         },
         _ => None,
     }
-}
-
-fn is_sendable(content: &Content) -> bool {
-    part(content).is_some()
 }
 
 /// Writes an image or a file as a part; `false`, and nothing, when it cannot be one.

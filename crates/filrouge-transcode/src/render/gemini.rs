@@ -9,11 +9,11 @@ use filrouge_engine::restore::{
 };
 use filrouge_types::JsonText;
 
-use super::{NO_MESSAGE, NO_OUTPUT, NOT_IN_FORMAT, OPENING, Step, args_object, foreign};
+use super::{NOT_IN_FORMAT, OPENING, Step, args_object, foreign, push_answer};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, PDF, Source};
-use crate::text::{Text, join, push_note, spell};
+use crate::text::{Text, push_note, spell};
 
 pub(super) const RULES: Rules = Rules {
     id: None,
@@ -227,23 +227,17 @@ impl<'p> Gemini<'_, 'p> {
             self.out.push_str(value.as_str());
             return;
         }
-        let (key, empty) = if result.ok {
-            ("{\"output\":", NO_OUTPUT)
+        self.out.push_str(match result.ok {
+            true => "{\"output\":",
+            false => "{\"error\":",
+        });
+        if let Answer::Value(value) = &result.answer {
+            self.out.push_str(value.as_str());
         } else {
-            ("{\"error\":", NO_MESSAGE)
-        };
-        self.out.push_str(key);
-        match &result.answer {
-            Answer::Value(value) => self.out.push_str(value.as_str()),
-            Answer::Contents(contents) => {
-                self.out.push('"');
-                let fates = &mut *self.fates;
-                let texts = contents.iter().map(|c| spell(c, result.seq, fates));
-                if !join(self.out, texts) {
-                    self.out.push_str(empty);
-                }
-                self.out.push('"');
-            }
+            self.out.push('"');
+            let fates = &mut *self.fates;
+            push_answer(result, self.out, |c| spell(c, result.seq, fates));
+            self.out.push('"');
         }
         self.out.push('}');
     }

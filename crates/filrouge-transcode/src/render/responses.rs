@@ -10,11 +10,11 @@ use filrouge_types::{JsonText, RawJson};
 use serde::Deserialize;
 
 use super::chat::push_source;
-use super::{NO_MESSAGE, NO_OUTPUT, NOT_IN_FORMAT, Step, args_string, foreign};
+use super::{NO_MESSAGE, NOT_IN_FORMAT, Step, args_string, foreign, push_answer};
 use crate::json;
 use crate::labels::{Label, Rules, is_word};
 use crate::media::{self, IMAGES, PDF, Source};
-use crate::text::{Text, join, spell};
+use crate::text::{Text, spell};
 
 pub(super) const RULES: Rules = Rules {
     id: Some(|id| (1..=64).contains(&id.len()) && !id.contains(char::is_control)),
@@ -227,31 +227,18 @@ impl Responses<'_> {
             Answer::Contents(contents) if contents.iter().any(|c| part(c).is_some()) => {
                 self.parts(result, contents);
             }
-            answer => self.words(result, answer),
+            _ => self.words(result),
         }
     }
 
     /// Writes an answer of text alone.
-    fn words(&mut self, result: &CallResult, answer: &Answer) {
+    fn words(&mut self, result: &CallResult) {
         self.out.push('"');
         if !result.ok {
             self.out.push_str("Error: ");
         }
-        let any = match answer {
-            Answer::Value(value) => {
-                json::escape(self.out, value.as_str());
-                true
-            }
-            Answer::Contents(contents) => {
-                let fates = &mut *self.fates;
-                let texts = contents.iter().map(|c| spell(c, result.seq, fates));
-                join(self.out, texts)
-            }
-        };
-        if !any {
-            let ok = result.ok;
-            self.out.push_str(if ok { NO_OUTPUT } else { NO_MESSAGE });
-        }
+        let fates = &mut *self.fates;
+        push_answer(result, self.out, |c| spell(c, result.seq, fates));
         self.out.push('"');
     }
 

@@ -6,10 +6,9 @@
 
 use filrouge_engine::stream::{Ended, StreamError, Transcript};
 use filrouge_types::{Channel, Role};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::{self, Raw};
+use super::json;
 use super::provider_error::{provider_error, told};
 
 mod content;
@@ -26,57 +25,19 @@ pub(super) struct AgUi {
     snapshot: snapshot::Snapshot,
 }
 
-/// What is asked of any event. Members are spelled in camel case, by some servers in snake case.
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow, rename = "messageId", alias = "message_id")]
-    message_id: Raw<'a>,
-    #[serde(borrow)]
-    delta: Raw<'a>,
-    #[serde(borrow)]
-    role: Raw<'a>,
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow, rename = "toolCallId", alias = "tool_call_id")]
-    tool_call_id: Raw<'a>,
-    #[serde(borrow, rename = "toolCallName", alias = "tool_call_name")]
-    tool_call_name: Raw<'a>,
-    #[serde(borrow, rename = "subagentRunId", alias = "subagent_run_id")]
-    subagent: Raw<'a>,
-    #[serde(borrow)]
-    content: Raw<'a>,
-    #[serde(borrow)]
-    outcome: Raw<'a>,
-    #[serde(borrow)]
-    result: Raw<'a>,
-    #[serde(borrow)]
-    usage: Raw<'a>,
-    #[serde(borrow, rename = "runId", alias = "run_id")]
-    run_id: Raw<'a>,
-    #[serde(borrow, rename = "entityId", alias = "entity_id")]
-    entity_id: Raw<'a>,
-    #[serde(borrow, rename = "encryptedValue", alias = "encrypted_value")]
-    encrypted_value: Raw<'a>,
-    #[serde(borrow, rename = "encryptedValueType", alias = "encrypted_value_type")]
-    encrypted_value_type: Raw<'a>,
-    #[serde(borrow)]
-    messages: Raw<'a>,
-}
+json::members! {
+    /// What is asked of any event. Members are spelled in camel case, by some servers in snake case.
+    #[serde(rename_all = "camelCase")]
+    Event {
+        kind = "type", message_id | "message_id", delta, role, name, tool_call_id | "tool_call_id",
+        tool_call_name | "tool_call_name", subagent = "subagentRunId" | "subagent_run_id", content, outcome,
+        result, usage, run_id | "run_id", entity_id | "entity_id", encrypted_value | "encrypted_value",
+        encrypted_value_type | "encrypted_value_type", messages,
+    }
 
-#[derive(Deserialize)]
-struct Outcome<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    interrupts: Option<Vec<&'a RawValue>>,
-}
+    Outcome { kind = "type", interrupts: Option<Vec<&'a RawValue>> }
 
-#[derive(Deserialize)]
-struct Interrupt<'a> {
-    #[serde(borrow)]
-    message: Raw<'a>,
+    Interrupt { message }
 }
 
 impl super::Events for AgUi {

@@ -91,10 +91,6 @@ impl Framing {
             Mode::Foreign => return self.gather(bytes),
             _ => {}
         }
-        let bytes = self.complete(bytes, show);
-        if self.mode == Mode::Over {
-            return;
-        }
         if self.pending.is_empty() {
             let taken = self.take(bytes, show);
             self.keep(&bytes[taken..]);
@@ -112,23 +108,6 @@ impl Framing {
         if self.held_now() > self.most {
             self.over(show);
         }
-    }
-
-    /// Completes the line that is pending, so that the others need not be copied; gives what is behind it.
-    fn complete<'a>(&mut self, bytes: &'a [u8], show: Show<'_>) -> &'a [u8] {
-        if self.mode != Mode::Lines || self.pending.is_empty() {
-            return bytes;
-        }
-        let Some(end) = memchr2(b'\n', b'\r', bytes) else {
-            return bytes;
-        };
-        let (line, rest) = bytes.split_at(end + 1);
-        let mut pending = mem::take(&mut self.pending);
-        pending.extend_from_slice(line);
-        let taken = self.take(&pending, show);
-        pending.drain(..taken);
-        self.pending = pending;
-        rest
     }
 
     fn held_now(&self) -> usize {
@@ -227,20 +206,6 @@ impl Framing {
                 return at;
             };
             let end = from + found;
-            // Most events are one line of data, which need not be gathered.
-            if let Some(length) = blank(&bytes[end..])
-                && let Some(data) = self.lines.whole(&bytes[at..end])
-            {
-                if data.len() > self.most {
-                    self.over(show);
-                    return bytes.len();
-                }
-                let name = &self.lines.name;
-                show(Frame::Event { name, data });
-                self.lines.name.clear();
-                at = end + length;
-                continue;
-            }
             self.lines.line(&bytes[at..end], show);
             at = end + 1;
             if bytes[end] == b'\r' {
@@ -289,26 +254,11 @@ impl Framing {
     }
 }
 
-/// How many bytes a line's end has with an empty line behind it, if there is one.
-fn blank(bytes: &[u8]) -> Option<usize> {
-    match bytes {
-        [b'\n', b'\n', ..] => Some(2),
-        [b'\r', b'\n', b'\r', b'\n', ..] => Some(4),
-        _ => None,
-    }
-}
-
 fn head(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(FOREIGN_BYTES)]
 }
 
 impl Lines {
-    /// The data of a line that is all of an event's.
-    fn whole<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
-        let value = line.strip_prefix(b"data:").filter(|_| !self.has_data)?;
-        Some(value.strip_prefix(b" ").unwrap_or(value))
-    }
-
     fn line(&mut self, line: &[u8], show: Show<'_>) {
         if line.is_empty() {
             return self.dispatch(show);

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 use filrouge_engine::stream::{Ended, StreamError, Transcript};
 use filrouge_types::RawJson;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::json::{self, Raw};
@@ -53,55 +52,24 @@ impl Calls {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Response<'a> {
-    #[serde(borrow)]
-    candidates: Option<Vec<Told<'a>>>,
-    #[serde(borrow)]
-    prompt_feedback: Raw<'a>,
-    #[serde(borrow)]
-    usage_metadata: Raw<'a>,
-    #[serde(borrow)]
-    model_version: Raw<'a>,
-    #[serde(borrow)]
-    response_id: Raw<'a>,
-    #[serde(borrow)]
-    error: Raw<'a>,
-}
+json::members! {
+    #[serde(rename_all = "camelCase")]
+    Response {
+        candidates: Option<Vec<Told<'a>>>, prompt_feedback, usage_metadata, model_version, response_id,
+        error,
+    }
 
-/// A candidate as an event tells it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Told<'a> {
-    index: Option<u32>,
-    #[serde(borrow)]
-    content: Option<Content<'a>>,
-    #[serde(borrow)]
-    finish_reason: Raw<'a>,
-    #[serde(borrow)]
-    finish_message: Raw<'a>,
-    #[serde(borrow)]
-    citation_metadata: Raw<'a>,
-    #[serde(borrow)]
-    grounding_metadata: Raw<'a>,
-    #[serde(borrow)]
-    url_context_metadata: Raw<'a>,
-}
+    /// A candidate as an event tells it.
+    #[serde(rename_all = "camelCase")]
+    Told {
+        index: Option<u32>, content: Option<Content<'a>>, finish_reason, finish_message, citation_metadata,
+        grounding_metadata, url_context_metadata,
+    }
 
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow)]
-    parts: Option<Vec<&'a RawValue>>,
-}
+    Content { parts: Option<Vec<&'a RawValue>> }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Feedback<'a> {
-    #[serde(borrow)]
-    block_reason: Raw<'a>,
-    #[serde(borrow)]
-    block_reason_message: Raw<'a>,
+    #[serde(rename_all = "camelCase")]
+    Feedback { block_reason, block_reason_message }
 }
 
 impl super::Events for Gemini {

@@ -9,6 +9,32 @@ use serde_json::value::RawValue;
 /// A member that is passed on as it stands.
 pub(super) type Raw<'a> = Option<&'a RawValue>;
 
+/// Declares what a decoder asks of JSON objects, as structs that borrow from the event. A member is passed on as it
+/// stands ([`Raw`]) unless a type follows it; `= "name"` is how the format spells it, `| "name"` another spelling.
+macro_rules! members {
+    (@kind) => { $crate::stream::json::Raw<'a> };
+    (@kind $kind:ty) => { $kind };
+    ($(
+        $(#[$meta:meta])*
+        $name:ident {
+            $($(#[$about:meta])* $member:ident $(= $spelled:literal)? $(| $alias:literal)? $(: $kind:ty)?),* $(,)?
+        }
+    )*) => {$(
+        #[derive(serde::Deserialize)]
+        $(#[$meta])*
+        #[serde(bound(deserialize = "'de: 'a"))]
+        pub(in crate::stream) struct $name<'a> {
+            $(
+                $(#[$about])*
+                $(#[serde(rename = $spelled)])?
+                $(#[serde(alias = $alias)])?
+                pub(in crate::stream) $member: $crate::stream::json::members!(@kind $($kind)?),
+            )*
+        }
+    )*};
+}
+pub(super) use members;
+
 /// Reads what is asked of an event; `None` when it is not of that shape.
 pub(super) fn read<'a, T: Deserialize<'a>>(data: &'a str) -> Option<T> {
     serde_json::from_str(data).ok()

@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 
 use filrouge_engine::stream::{Ended, Transcript};
 use filrouge_store::draft::PieceKind;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::json::{self, Raw};
+use super::json;
 use super::provider_error;
 
 mod items;
@@ -24,62 +23,19 @@ pub(super) struct Responses {
     items: Items,
 }
 
-/// What is asked of any event, or of a whole response.
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    object: Raw<'a>,
-    #[serde(borrow)]
-    response: Raw<'a>,
-    #[serde(borrow)]
-    item: Raw<'a>,
-    #[serde(borrow)]
-    item_id: Raw<'a>,
-    output_index: Option<u64>,
-    content_index: Option<u64>,
-    summary_index: Option<u64>,
-    #[serde(borrow)]
-    part: Raw<'a>,
-    #[serde(borrow)]
-    delta: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
-    #[serde(borrow)]
-    arguments: Raw<'a>,
-    #[serde(borrow)]
-    input: Raw<'a>,
-    #[serde(borrow)]
-    annotation: Raw<'a>,
-}
+json::members! {
+    /// What is asked of any event, or of a whole response.
+    Event {
+        kind = "type", object, response, item, item_id, output_index: Option<u64>,
+        content_index: Option<u64>, summary_index: Option<u64>, part, delta, text, refusal, arguments,
+        input, annotation,
+    }
 
-#[derive(Deserialize)]
-struct Response<'a> {
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(borrow)]
-    status: Raw<'a>,
-    #[serde(borrow)]
-    usage: Raw<'a>,
-    #[serde(borrow)]
-    error: Raw<'a>,
-    #[serde(borrow)]
-    incomplete_details: Raw<'a>,
-    #[serde(borrow)]
-    service_tier: Raw<'a>,
-    #[serde(borrow)]
-    output: Raw<'a>,
-}
+    Response {
+        id, model, status, usage, error, incomplete_details, service_tier, output,
+    }
 
-#[derive(Deserialize)]
-struct Incomplete<'a> {
-    #[serde(borrow)]
-    reason: Raw<'a>,
+    Incomplete { reason }
 }
 
 impl super::Events for Responses {

@@ -2,23 +2,12 @@
 
 use filrouge_engine::stream::{StreamError, StreamErrorSource};
 use filrouge_types::{JsonText, RawJson};
-use serde::Deserialize;
 
 use super::json::{self, Raw};
 
-/// The members that providers' errors have.
-#[derive(Deserialize)]
-struct Told<'a> {
-    #[serde(borrow)]
-    message: Raw<'a>,
-    msg: Raw<'a>,
-    detail: Raw<'a>,
-    #[serde(rename = "type")]
-    kind: Raw<'a>,
-    code: Raw<'a>,
-    status: Raw<'a>,
-    object: Raw<'a>,
-    error: Raw<'a>,
+json::members! {
+    /// The members that providers' errors have.
+    Told { message, msg, detail, kind = "type", code, status, object, error }
 }
 
 impl<'a> Told<'a> {

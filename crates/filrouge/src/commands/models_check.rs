@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use filrouge_search::embed::{EmbedError, Vector};
+use filrouge_search::embed::EmbedError;
 use filrouge_types::Failure;
 use serde_json::json;
 
@@ -34,14 +34,13 @@ pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<ExitCode>
     let begun = Instant::now();
     let vectors = embedder.embed(texts).map_err(Failure::from)?;
     let taken = begun.elapsed();
-    let vectors: Vec<_> = vectors.iter().map(|vector| Vector::of(vector)).collect();
-    let first = vectors.first().map(Vector::stored);
-    let similar = vectors
-        .iter()
-        .map(|vector| first?.similarity(&vector.stored()));
-    let similar = similar.collect::<Option<Vec<_>>>();
-    let similar =
-        similar.ok_or_else(|| EmbedError::Malformed("vectors of several lengths".to_owned()))?;
+    let first = vectors.first().map_or(&[][..], Vec::as_slice);
+    if vectors.iter().any(|vector| vector.len() != first.len()) {
+        return Err(EmbedError::Malformed("vectors of several lengths".to_owned()).into());
+    }
+    // Of unit length: the product is the cosine.
+    let product = |vector: &Vec<f32>| first.iter().zip(vector).map(|(a, b)| a * b).sum::<f32>();
+    let similar: Vec<f32> = vectors.iter().map(product).collect();
     let (id, dimensions) = (embedder.id(), embedder.dimensions());
     let (opened, taken) = (opened.as_millis(), taken.as_millis());
     let shown = json!({

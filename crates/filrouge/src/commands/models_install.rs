@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use filrouge_search::embed::minilm::{
     DIMENSIONS, FILES, IS_BUILT_IN, InstallError, Installing, Known, NAME,
 };
@@ -45,7 +44,7 @@ pub(super) fn run(config: &Config, asked: &InstallModel) -> anyhow::Result<ExitC
         unreadable: Vec::new(),
     };
     for path in &asked.from {
-        search.look_at(path, 0)?;
+        search.look_at(path, 0);
     }
     let Search {
         installing,
@@ -104,40 +103,23 @@ fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<ExitCod
 
 impl Search {
     /// A file or a folder; links in folders are not followed.
-    fn look_at(&mut self, path: &Path, depth: usize) -> anyhow::Result<()> {
+    fn look_at(&mut self, path: &Path, depth: usize) {
         if self.installing.missing().is_empty() {
-            return Ok(());
-        }
-        if path.is_dir() {
-            return self.look_into(path, depth);
+            return;
         }
         let is_wheel = path.extension().is_some_and(|ending| ending == "whl");
-        let read = match File::open(path) {
-            Ok(file) if is_wheel => self.wheel(path, file)?,
-            Ok(mut file) => {
-                let bytes = file.metadata().map(|about| about.len());
-                match bytes {
-                    Ok(bytes) => self.offer(bytes, &mut file, path.display().to_string())?,
-                    Err(e) => Err(e),
-                }
-            }
-            Err(e) => Err(e),
+        let read = match is_wheel {
+            _ if path.is_dir() => self.look_into(path, depth),
+            true => self.wheel(path),
+            false => self.file(path),
         };
         if let Err(e) = read {
             self.unreadable.push(format!("{}: {e}", path.display()));
         }
-        Ok(())
     }
 
-    fn look_into(&mut self, folder: &Path, depth: usize) -> anyhow::Result<()> {
-        let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let mut entries = match entries {
-            Ok(entries) => entries,
-            Err(e) => {
-                self.unreadable.push(format!("{}: {e}", folder.display()));
-                return Ok(());
-            }
-        };
+    fn look_into(&mut self, folder: &Path, depth: usize) -> io::Result<()> {
+        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let (path, kind) = (entry.path(), entry.file_type()?);
@@ -146,52 +128,38 @@ impl Search {
                     .metadata()
                     .is_ok_and(|about| self.installing.wants(about.len()));
             if kind.is_file() && worth || kind.is_dir() && depth < DEPTH {
-                self.look_at(&path, depth + 1)?;
+                self.look_at(&path, depth + 1);
             }
         }
         Ok(())
     }
 
+    fn file(&mut self, path: &Path) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        self.offer(bytes, &mut file, path.display().to_string())
+    }
+
     /// Every file in a wheel that has the size of one that is wanted. Names in it are not used as names of files.
-    fn wheel(&mut self, path: &Path, file: File) -> anyhow::Result<io::Result<()>> {
-        let mut archive = match ZipArchive::new(file) {
-            Ok(archive) => archive,
-            Err(e) => return Ok(Err(e.into())),
-        };
+    fn wheel(&mut self, path: &Path) -> io::Result<()> {
+        let mut archive = ZipArchive::new(File::open(path)?)?;
         for number in 0..archive.len() {
-            let mut entry = match archive.by_index(number) {
-                Ok(entry) => entry,
-                Err(e) => return Ok(Err(e.into())),
-            };
+            let mut entry = archive.by_index(number)?;
             let bytes = entry.size();
             if self.installing.wants(bytes) {
                 let name = entry
                     .name()
                     .map_or_else(|_| format!("file {number}"), |n| printable(&n));
                 let from = format!("{name} in {}", path.display());
-                if let Err(e) = self.offer(bytes, &mut entry, from)? {
-                    return Ok(Err(e));
-                }
+                self.offer(bytes, &mut entry, from)?;
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// The outer failure is of the folder that is installed into, the inner one of what is read.
-    fn offer(
-        &mut self,
-        bytes: u64,
-        reader: &mut dyn io::Read,
-        from: String,
-    ) -> anyhow::Result<io::Result<()>> {
-        let found = self.installing.offer(bytes, reader);
-        let found = match found.context("the model's folder")? {
-            Ok(found) => found,
-            Err(e) => return Ok(Err(e)),
-        };
-        if let Some(file) = found {
-            self.taken.push(Taken { file, from });
-        }
-        Ok(Ok(()))
+    fn offer(&mut self, bytes: u64, reader: &mut dyn io::Read, from: String) -> io::Result<()> {
+        let found = self.installing.offer(bytes, reader)?;
+        self.taken.extend(found.map(|file| Taken { file, from }));
+        Ok(())
     }
 }

@@ -100,12 +100,12 @@ fn names(files: &[Known]) -> String {
     names.join(" and ")
 }
 
-/// An installation under way: files lie beside their places until all are there and are what they must be. Dropped
+/// An installation under way: the files are kept in memory until all are there and are what they must be. Dropped
 /// before its end, it leaves the folder as it was.
 #[derive(Debug)]
 pub struct Installing {
     folder: PathBuf,
-    taken: Vec<(Known, PathBuf)>,
+    taken: Vec<(Known, Vec<u8>)>,
 }
 
 impl Installing {
@@ -127,32 +127,27 @@ impl Installing {
         self.missing().iter().any(|file| file.bytes == bytes)
     }
 
-    /// Takes a file if it is one of the model's, by its size and its SHA-256; reads no more than it must. Answers which
+    /// Takes a file if it is one of the model's, by its size and its SHA-256; reads no more than it must. Returns which
     /// one it is.
     ///
     /// # Errors
-    /// [`InstallError::Folder`]; `Ok(Err(_))` when the file cannot be read.
-    pub fn offer(
-        &mut self,
-        bytes: u64,
-        from: &mut dyn Read,
-    ) -> Result<io::Result<Option<Known>>, InstallError> {
-        let missing = self.missing();
-        let Some(size) = missing.iter().find(|file| file.bytes == bytes) else {
-            return Ok(Ok(None));
-        };
-        let path = self.beside(size.name);
-        let mut copy = Copy::beside(&path)?;
-        let sha256 = match copy.all_of(bytes, from)? {
-            Ok(sha256) => sha256,
-            Err(unreadable) => return Ok(Err(unreadable)),
-        };
-        let found = missing.iter().find(|file| file.sha256 == sha256).copied();
-        if let Some(file) = found {
-            copy.keep()?;
-            self.taken.push((file, path.clone()));
+    /// When the file cannot be read, or ends before `bytes`.
+    pub fn offer(&mut self, bytes: u64, from: &mut dyn Read) -> io::Result<Option<Known>> {
+        if !self.wants(bytes) {
+            return Ok(None);
         }
-        Ok(Ok(found))
+        let mut content = Vec::new();
+        // One byte more, so that a file that is longer than it says is another one.
+        let read = from.take(bytes + 1).read_to_end(&mut content)? as u64;
+        if read < bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let digest = Sha256::digest(&content);
+        let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut missing = self.missing().into_iter();
+        let found = missing.find(|file| file.sha256 == sha256);
+        self.taken.extend(found.map(|file| (file, content)));
+        Ok(found)
     }
 
     /// What was not offered yet.
@@ -166,113 +161,43 @@ impl Installing {
     ///
     /// # Errors
     /// [`InstallError::Missing`] when something is; [`InstallError::Folder`].
-    pub fn finish(mut self) -> Result<(), InstallError> {
+    pub fn finish(self) -> Result<(), InstallError> {
         let missing = self.missing();
         if !missing.is_empty() {
             return Err(InstallError::Missing(missing));
         }
-        while let Some((file, beside)) = self.taken.last() {
-            let place = self.folder.join(file.name);
-            fs::rename(beside, &place).map_err(at(&place))?;
-            self.taken.pop();
+        for (file, content) in &self.taken {
+            self.put(file.name, content)?;
         }
-        let text = serde_json::to_vec_pretty(&Manifest::known()).map_err(io::Error::from);
-        let path = self.beside(MANIFEST);
-        let text = text.map_err(at(&path))?;
-        let mut copy = Copy::beside(&path)?;
-        let length = text.len() as u64;
-        copy.all_of(length, &mut text.as_slice())?
-            .map_err(at(&path))?;
-        copy.keep()?;
-        let place = self.folder.join(MANIFEST);
-        fs::rename(&path, &place).map_err(at(&place))?;
+        let manifest = serde_json::to_vec_pretty(&Manifest::known()).map_err(io::Error::from);
+        self.put(MANIFEST, &manifest.map_err(at(&self.folder))?)?;
         // So that the names last as well as what they name.
         let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
         folder.map_err(at(&self.folder))
     }
 
-    /// Where a file lies until it is whole: another process that installs has places of its own.
-    fn beside(&self, name: &str) -> PathBuf {
-        self.folder.join(format!(".{name}.{}", std::process::id()))
-    }
-}
-
-impl Drop for Installing {
-    fn drop(&mut self) {
-        for (_, path) in &self.taken {
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
-/// A file being written, which is gone again unless it is kept.
-struct Copy<'a> {
-    path: &'a Path,
-    file: File,
-    kept: bool,
-}
-
-impl<'a> Copy<'a> {
-    fn beside(path: &'a Path) -> Result<Self, InstallError> {
-        let file = File::create(path).map_err(at(path))?;
-        let kept = false;
-        Ok(Self { path, file, kept })
-    }
-
-    /// Copies so many bytes; gives their SHA-256. The inner failure is the reader's.
-    fn all_of(
-        &mut self,
-        bytes: u64,
-        from: &mut dyn Read,
-    ) -> Result<io::Result<String>, InstallError> {
-        let (mut hash, mut left) = (Sha256::new(), bytes);
-        let mut buffer = vec![0; 64 * 1024];
-        // One byte more, so that a file that is longer than it says is another one.
-        let mut from = from.take(bytes.saturating_add(1));
-        loop {
-            let read = match from.read(&mut buffer) {
-                Ok(read) => read,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Ok(Err(e)),
-            };
-            let Some(piece) = buffer.get(..read).filter(|piece| !piece.is_empty()) else {
-                break;
-            };
-            hash.update(piece);
-            self.file.write_all(piece).map_err(at(self.path))?;
-            left = left.saturating_sub(read as u64);
-        }
-        if left > 0 {
-            return Ok(Err(io::ErrorKind::UnexpectedEof.into()));
-        }
-        Ok(Ok(hex(&hash.finalize())))
-    }
-
-    fn keep(&mut self) -> Result<(), InstallError> {
-        self.file.sync_all().map_err(at(self.path))?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for Copy<'_> {
-    fn drop(&mut self) {
-        if !self.kept {
-            let _ = fs::remove_file(self.path);
-        }
+    /// Writes a file beside its place, which is another one in each process, and moves it there.
+    fn put(&self, name: &str, content: &[u8]) -> Result<(), InstallError> {
+        let place = self.folder.join(name);
+        let beside = self.folder.join(format!(".{name}.{}", std::process::id()));
+        let written = File::create(&beside).and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_all()?;
+            fs::rename(&beside, &place)
+        });
+        written.map_err(|source| {
+            let _ = fs::remove_file(&beside);
+            InstallError::Folder {
+                path: place,
+                source,
+            }
+        })
     }
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> InstallError {
     let path = path.to_owned();
     move |source| InstallError::Folder { path, source }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .filter_map(|digit| char::from_digit(digit.into(), 16))
-        .collect()
 }
 
 /// What a folder has of the model.
@@ -361,15 +286,13 @@ mod tests {
         assert!(!installing.wants(1) && installing.wants(VOCABULARY.bytes));
         let zeroes = || io::repeat(0);
         // Of another size it is not even read.
-        assert_eq!(installing.offer(1, &mut zeroes()).unwrap().unwrap(), None);
+        assert_eq!(installing.offer(1, &mut zeroes()).unwrap(), None);
         for length in [VOCABULARY.bytes, VOCABULARY.bytes + 1] {
             let mut same_size = zeroes().take(length);
             let told = installing.offer(VOCABULARY.bytes, &mut same_size);
-            assert_eq!(told.unwrap().unwrap(), None, "{length}");
+            assert_eq!(told.unwrap(), None, "{length}");
         }
-        let cut_short = installing
-            .offer(VOCABULARY.bytes, &mut zeroes().take(7))
-            .unwrap();
+        let cut_short = installing.offer(VOCABULARY.bytes, &mut zeroes().take(7));
         assert_eq!(cut_short.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert_eq!(installing.missing(), FILES);
         let told = installing.finish().unwrap_err().to_string();

@@ -31,19 +31,6 @@ fn distances(mut number: u64, mut list: &[u8], numbers: &mut Vec<u64>) {
     }
 }
 
-fn long_list(first: u64, list: &[u8], numbers: &mut Vec<u64>) {
-    let (form, mut list) = list.split_first().unwrap();
-    match form {
-        0 => distances(first, list, numbers),
-        1 => {
-            let from = first + distance(&mut list);
-            let bits = (0..list.len() * 8).filter(|bit| list[bit / 8] >> (bit % 8) & 1 == 1);
-            numbers.extend(bits.map(|bit| from + bit as u64));
-        }
-        form => panic!("a list of form {form}"),
-    }
-}
-
 /// Decodes all; each word has documents, each long list a word, each number lies within its segment.
 pub(super) fn decoded(path: &Path) -> Decoded {
     let raw = Connection::open(path).unwrap();
@@ -62,7 +49,7 @@ pub(super) fn decoded(path: &Path) -> Decoded {
     let sql = format!("SELECT g.id, g.first, g.last, t.word, t.documents FROM long_posting t {of}");
     for (segment, first, last, word, list) in rows(&sql) {
         let mut numbers = Vec::new();
-        long_list(first, &list, &mut numbers);
+        distances(first, &list, &mut numbers);
         assert!(numbers.iter().all(|no| (first..=last).contains(no)));
         all.extend(numbers);
         long.insert((segment, word));

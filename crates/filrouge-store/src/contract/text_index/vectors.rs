@@ -1,7 +1,7 @@
 //! Vectors and what is near them.
 
 use super::{ALL_KINDS, Asking as _, IndexFixture, numbers, query, shard, texts};
-use crate::text_index::memory::product;
+use crate::text_index::product;
 use crate::text_index::{Candidate, CandidateQuery, Reach};
 
 type Make<'a> = &'a dyn Fn() -> IndexFixture;

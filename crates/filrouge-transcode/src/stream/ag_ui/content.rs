@@ -2,7 +2,6 @@
 
 use filrouge_engine::stream::Transcript;
 use filrouge_types::{Channel, Role};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::stream::json::{self, Raw};
@@ -10,40 +9,15 @@ use crate::stream::json::{self, Raw};
 /// The channel of what is shown to the user beside the conversation.
 const ACTIVITY: &str = "activity";
 
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    source: Option<Source<'a>>,
-}
+json::members! {
+    Part { kind = "type", text, source: Option<Source<'a>> }
 
-#[derive(Deserialize)]
-struct Source<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    value: Raw<'a>,
-    #[serde(borrow, rename = "mimeType", alias = "mime_type")]
-    mime: Raw<'a>,
-}
+    Source { kind = "type", value, mime = "mimeType" | "mime_type" }
 
-#[derive(Deserialize)]
-struct Shown<'a> {
-    #[serde(borrow, rename = "messageId", alias = "message_id")]
-    message_id: Raw<'a>,
-    #[serde(borrow, rename = "activityType", alias = "activity_type")]
-    activity_type: Raw<'a>,
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    content: Raw<'a>,
-    #[serde(borrow)]
-    patch: Raw<'a>,
-    #[serde(borrow)]
-    value: Raw<'a>,
+    #[serde(rename_all = "camelCase")]
+    Shown {
+        message_id | "message_id", activity_type | "activity_type", name, content, patch, value,
+    }
 }
 
 /// Keeps an activity, a change of one, or an event of the application's own.

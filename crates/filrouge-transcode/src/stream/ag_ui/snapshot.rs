@@ -1,42 +1,21 @@
 //! Snapshots of a conversation: its history, and what a run has said.
 
 use filrouge_engine::stream::Transcript;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::texts::Texts;
 use crate::stream::json::{self, Raw};
 
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    role: Raw<'a>,
-    #[serde(borrow)]
-    content: Raw<'a>,
-    #[serde(borrow)]
-    error: Raw<'a>,
-    #[serde(borrow, rename = "toolCallId", alias = "tool_call_id")]
-    tool_call_id: Raw<'a>,
-    #[serde(borrow, rename = "toolCalls", alias = "tool_calls")]
-    tool_calls: Option<Vec<Call<'a>>>,
-}
+json::members! {
+    #[serde(rename_all = "camelCase")]
+    Message {
+        id, role, content, error, tool_call_id | "tool_call_id",
+        tool_calls | "tool_calls": Option<Vec<Call<'a>>>,
+    }
 
-#[derive(Deserialize)]
-struct Call<'a> {
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    function: Function<'a>,
-}
+    Call { id, function: Function<'a> }
 
-#[derive(Deserialize)]
-struct Function<'a> {
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    arguments: Raw<'a>,
+    Function { name, arguments }
 }
 
 /// The messages of the last snapshot that may be all that a run says.

@@ -1,26 +1,18 @@
 //! Token counts of a run.
 
 use filrouge_engine::stream::Transcript;
-use serde::Deserialize;
 
 use crate::stream::json::{self, Raw};
 
-/// The counts of one model; parts of the totals are within them.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry<'a> {
-    #[serde(borrow)]
-    model: Raw<'a>,
-    #[serde(alias = "input_tokens")]
-    input_tokens: Option<u64>,
-    #[serde(alias = "output_tokens")]
-    output_tokens: Option<u64>,
-    #[serde(alias = "cached_input_tokens")]
-    cached_input_tokens: Option<u64>,
-    #[serde(alias = "cache_write_input_tokens")]
-    cache_write_input_tokens: Option<u64>,
-    #[serde(alias = "reasoning_tokens")]
-    reasoning_tokens: Option<u64>,
+json::members! {
+    /// The counts of one model; parts of the totals are within them.
+    #[serde(rename_all = "camelCase")]
+    Entry {
+        model, input_tokens | "input_tokens": Option<u64>, output_tokens | "output_tokens": Option<u64>,
+        cached_input_tokens | "cached_input_tokens": Option<u64>,
+        cache_write_input_tokens | "cache_write_input_tokens": Option<u64>,
+        reasoning_tokens | "reasoning_tokens": Option<u64>,
+    }
 }
 
 /// Tells the counts of all models together, in counts that do not overlap, and beside them as they came.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use filrouge_engine::stream::{Ended, PieceNo, Transcript};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::part::{Part, Tool};
@@ -46,15 +45,14 @@ pub(super) struct Finish {
     message: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Citations<'a> {
-    /// As the Gemini API names them.
-    #[serde(borrow)]
-    citation_sources: Option<Vec<&'a RawValue>>,
-    /// As Vertex names them.
-    #[serde(borrow)]
-    citations: Option<Vec<&'a RawValue>>,
+json::members! {
+    #[serde(rename_all = "camelCase")]
+    Citations {
+        /// As the Gemini API names them.
+        citation_sources: Option<Vec<&'a RawValue>>,
+        /// As Vertex names them.
+        citations: Option<Vec<&'a RawValue>>,
+    }
 }
 
 impl Candidate {

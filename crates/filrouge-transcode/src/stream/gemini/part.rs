@@ -3,7 +3,6 @@
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_store::draft::PieceKind;
 use filrouge_types::{Channel, Role};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Calls;
@@ -11,85 +10,34 @@ use super::candidate::{Candidate, Growing};
 use super::partial::Partial;
 use crate::stream::json::{self, Raw};
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Part<'a> {
-    #[serde(borrow)]
-    text: Raw<'a>,
-    thought: Option<bool>,
-    #[serde(borrow)]
-    thought_signature: Raw<'a>,
-    #[serde(borrow)]
-    function_call: Option<Call<'a>>,
-    #[serde(borrow)]
-    function_response: Option<Answer<'a>>,
-    #[serde(borrow)]
-    tool_call: Option<Call<'a>>,
-    #[serde(borrow)]
-    tool_response: Option<Answer<'a>>,
-    #[serde(borrow)]
-    inline_data: Option<Media<'a>>,
-    #[serde(borrow)]
-    file_data: Option<Media<'a>>,
-    #[serde(borrow)]
-    executable_code: Raw<'a>,
-    #[serde(borrow)]
-    code_execution_result: Option<Execution<'a>>,
-}
+json::members! {
+    #[serde(rename_all = "camelCase")]
+    Part {
+        text, thought: Option<bool>, thought_signature, function_call: Option<Call<'a>>,
+        function_response: Option<Answer<'a>>, tool_call: Option<Call<'a>>,
+        tool_response: Option<Answer<'a>>, inline_data: Option<Media<'a>>, file_data: Option<Media<'a>>,
+        executable_code, code_execution_result: Option<Execution<'a>>,
+    }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Call<'a> {
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    name: Raw<'a>,
-    /// The name of a tool of the provider's own.
-    #[serde(borrow)]
-    tool_type: Raw<'a>,
-    #[serde(borrow)]
-    args: Raw<'a>,
-    /// Arguments in pieces (Vertex, `streamFunctionCallArguments`).
-    #[serde(borrow)]
-    partial_args: Option<Vec<&'a RawValue>>,
-    will_continue: Option<bool>,
-}
+    #[serde(rename_all = "camelCase")]
+    Call {
+        id, name,
+        /// The name of a tool of the provider's own.
+        tool_type,
+        args,
+        /// Arguments in pieces (Vertex, `streamFunctionCallArguments`).
+        partial_args: Option<Vec<&'a RawValue>>,
+        will_continue: Option<bool>,
+    }
 
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    name: Raw<'a>,
-    #[serde(borrow)]
-    response: Raw<'a>,
-}
+    Answer { id, name, response }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Media<'a> {
-    #[serde(borrow)]
-    mime_type: Raw<'a>,
-    #[serde(borrow)]
-    data: Raw<'a>,
-    #[serde(borrow)]
-    file_uri: Raw<'a>,
-}
+    #[serde(rename_all = "camelCase")]
+    Media { mime_type, data, file_uri }
 
-#[derive(Deserialize)]
-struct Code<'a> {
-    #[serde(borrow)]
-    id: Raw<'a>,
-}
+    Code { id }
 
-#[derive(Deserialize)]
-struct Execution<'a> {
-    #[serde(borrow)]
-    id: Raw<'a>,
-    #[serde(borrow)]
-    outcome: Raw<'a>,
-    #[serde(borrow)]
-    output: Raw<'a>,
+    Execution { id, outcome, output }
 }
 
 /// What parts are put into.

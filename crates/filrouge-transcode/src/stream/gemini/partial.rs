@@ -2,23 +2,15 @@
 //! to, and a text may come in several.
 
 use filrouge_engine::stream::{PieceNo, Transcript};
-use serde::Deserialize;
 
 use crate::stream::json::{self, Raw};
 
-/// A piece of the arguments.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Arg<'a> {
-    #[serde(borrow)]
-    json_path: Raw<'a>,
-    #[serde(borrow)]
-    string_value: Raw<'a>,
-    #[serde(borrow)]
-    number_value: Raw<'a>,
-    #[serde(borrow)]
-    bool_value: Raw<'a>,
-    will_continue: Option<bool>,
+json::members! {
+    /// A piece of the arguments.
+    #[serde(rename_all = "camelCase")]
+    Arg {
+        json_path, string_value, number_value, bool_value, will_continue: Option<bool>,
+    }
 }
 
 /// Arguments while they grow.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_types::{Channel, Role};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::message::{Message, Open};
@@ -14,69 +13,15 @@ use crate::stream::json::{self, Raw};
 /// Most output items of a response: a turn holds fewer.
 const MOST: usize = 50_000;
 
-/// What is asked of an output item of any type.
-#[derive(Deserialize)]
-pub(super) struct Item<'a> {
-    #[serde(borrow, rename = "type")]
-    pub(super) kind: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) id: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) call_id: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) name: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) arguments: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) input: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) status: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) phase: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) content: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) summary: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) encrypted_content: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) action: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) operation: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) pending_safety_checks: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) code: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) container_id: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) queries: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) outputs: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) output: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) results: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) result: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) tools: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) error: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) server_label: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) revised_prompt: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) output_format: Raw<'a>,
-    #[serde(borrow)]
-    pub(super) execution: Raw<'a>,
-}
+json::members! {
+    /// What is asked of an output item of any type.
+    Item {
+        kind = "type", id, call_id, name, arguments, input, status, phase, content, summary,
+        encrypted_content, action, operation, pending_safety_checks, code, container_id, queries, outputs,
+        output, results, result, tools, error, server_label, revised_prompt, output_format, execution,
+    }
 
-#[derive(Deserialize)]
-struct Words<'a> {
-    #[serde(borrow)]
-    text: Raw<'a>,
+    Words { text }
 }
 
 struct Slot {

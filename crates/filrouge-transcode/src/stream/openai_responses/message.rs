@@ -2,23 +2,14 @@
 
 use filrouge_engine::stream::{PieceNo, Transcript};
 use filrouge_store::draft::PieceKind;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Event;
 use super::items::{Item, Items, settle};
 use crate::stream::json::{self, Raw};
 
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Raw<'a>,
-    #[serde(borrow)]
-    text: Raw<'a>,
-    #[serde(borrow)]
-    refusal: Raw<'a>,
-    #[serde(borrow)]
-    annotations: Option<Vec<&'a RawValue>>,
+json::members! {
+    Content { kind = "type", text, refusal, annotations: Option<Vec<&'a RawValue>> }
 }
 
 /// One part of a message.
