@@ -243,14 +243,15 @@ fn scopes(
     ledger: Arc<dyn Ledger>,
     keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
-) -> anyhow::Result<Option<Arc<TwoScopes>>> {
+) -> anyhow::Result<Arc<dyn Ledger>> {
     let Some(hot) = hot_store(config, process, &clock)? else {
-        return Ok(None);
+        return Ok(ledger);
     };
     let options = config.scopes();
     let entropy = Arc::new(OsEntropy);
-    let tiers = TwoScopes::new(ledger, hot, keyring, entropy, clock, options);
-    Ok(Some(tiers))
+    Ok(TwoScopes::new(
+        ledger, hot, keyring, entropy, clock, options,
+    ))
 }
 
 /// The ledger, with a spool for live calls behind it in a server (DESIGN §6). One in memory is never away.
@@ -260,12 +261,14 @@ fn spooling(
     ledger: Arc<dyn Ledger>,
     keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
-) -> anyhow::Result<Option<Arc<Spooling>>> {
+) -> anyhow::Result<Arc<dyn Ledger>> {
     let in_memory = config.store == StoreUrl::Memory;
     let options = Some(config.spool.clone()).filter(|o| o.bytes > 0 && !in_memory);
     let options = options.filter(|_| process == Process::Server);
-    let open = |options| Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options);
-    Ok(options.map(open).transpose()?)
+    Ok(match options {
+        Some(options) => Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options)?,
+        None => ledger,
+    })
 }
 
 /// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
@@ -332,26 +335,18 @@ async fn open_in(
         standing = Some(found);
     }
     // The anchor witnesses the ledger itself; everybody else asks both scopes.
-    let (mut ledger, mut tiers, mut spool) = (ledger, None, None);
+    let mut ledger = ledger;
     if !config.unverified {
         let (keys, time) = (keyring.clone(), clock.clone());
-        tiers = scopes(config, process, ledger.clone(), keys, time)?;
-        ledger = tiers
-            .clone()
-            .map_or(ledger, |tiers| tiers as Arc<dyn Ledger>);
-        spool = spooling(config, process, ledger.clone(), keyring, clock.clone())?;
-        ledger = spool
-            .clone()
-            .map_or(ledger, |spool| spool as Arc<dyn Ledger>);
+        ledger = scopes(config, process, ledger, keys, time)?;
+        ledger = spooling(config, process, ledger, keyring, clock.clone())?;
     }
     let mut engine = Engine::new(
         ledger.clone(),
         Arc::new(OsEntropy),
         clock,
         config.settings(),
-    )
-    .with_tiers(tiers)
-    .with_spool(spool);
+    );
     if index != Index::Unused
         && !config.unverified
         && let Some(index) = ledger_index::open(config, index == Index::Made).await?
