@@ -1,5 +1,6 @@
 //! What all services share: one ledger, and what is known of its use in this process.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use filrouge_store::command::{Command, Interrupt, Outcome, Scope, Write};
@@ -27,13 +28,25 @@ pub struct Core {
     pub(crate) secrets: Registry,
     pub(crate) counters: Counters,
     pub(crate) index: OnceLock<Indexing>,
-    pub(crate) tiers: OnceLock<Arc<TwoScopes>>,
-    pub(crate) spool: OnceLock<Arc<Spooling>>,
+    pub(crate) tiers: Option<Arc<TwoScopes>>,
+    pub(crate) spool: Option<Arc<Spooling>>,
     live: OnceLock<Live>,
 }
 
 pub(crate) fn unexpected() -> Failure {
     Failure::new(ErrorCode::Internal, "the ledger answered another question")
+}
+
+/// The hot store in front of a ledger and the spool behind it: what the ledger itself is made of.
+fn found(ledger: &Arc<dyn Ledger>) -> (Option<Arc<TwoScopes>>, Option<Arc<Spooling>>) {
+    let spool = as_a::<Spooling>(ledger);
+    let behind = spool.as_ref().map_or(ledger, |spool| spool.inner());
+    (as_a(behind), spool)
+}
+
+fn as_a<T: Any + Send + Sync>(ledger: &Arc<dyn Ledger>) -> Option<Arc<T>> {
+    let any: Arc<dyn Any + Send + Sync> = ledger.clone();
+    any.downcast().ok()
 }
 
 impl Core {
@@ -43,6 +56,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
+        let (tiers, spool) = found(&ledger);
         Self {
             ledger,
             entropy,
@@ -51,8 +65,8 @@ impl Core {
             secrets: Registry::default(),
             counters: Counters::default(),
             index: OnceLock::new(),
-            tiers: OnceLock::new(),
-            spool: OnceLock::new(),
+            tiers,
+            spool,
             live: OnceLock::new(),
         }
     }

@@ -236,6 +236,41 @@ fn hot_store(
     })
 }
 
+/// The ledger, with the hot store in front of it if there is one (DESIGN §7).
+fn scopes(
+    config: &Config,
+    process: Process,
+    ledger: Arc<dyn Ledger>,
+    keyring: Arc<Keyring>,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn Ledger>> {
+    let Some(hot) = hot_store(config, process, &clock)? else {
+        return Ok(ledger);
+    };
+    let options = config.scopes();
+    let entropy = Arc::new(OsEntropy);
+    Ok(TwoScopes::new(
+        ledger, hot, keyring, entropy, clock, options,
+    ))
+}
+
+/// The ledger, with a spool for live calls behind it in a server (DESIGN §6). One in memory is never away.
+fn spooling(
+    config: &Config,
+    process: Process,
+    ledger: Arc<dyn Ledger>,
+    keyring: Arc<Keyring>,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn Ledger>> {
+    let in_memory = config.store == StoreUrl::Memory;
+    let options = Some(config.spool.clone()).filter(|o| o.bytes > 0 && !in_memory);
+    let options = options.filter(|_| process == Process::Server);
+    Ok(match options {
+        Some(options) => Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options)?,
+        None => ledger,
+    })
+}
+
 /// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
 ///
 /// A store that the anchor contradicts is opened and refuses everything, so that `doctor` can say why.
@@ -312,31 +347,18 @@ async fn open_in(
         standing = Some(found);
     }
     // The anchor witnesses the ledger itself; everybody else asks both scopes.
-    let (mut ledger, mut tiers, mut spool) = (ledger, None, None);
+    let mut ledger = ledger;
     if !config.unverified {
-        if let Some(hot) = hot_store(config, process, &clock)? {
-            let (keys, entropy) = (keyring.clone(), Arc::new(OsEntropy));
-            let both = TwoScopes::new(ledger, hot, keys, entropy, clock.clone(), config.scopes());
-            ledger = both.clone();
-            tiers = Some(both);
-        }
-        // A ledger in memory is never away.
-        let spools = process == Process::Server && config.spool.bytes > 0;
-        if spools && config.store != StoreUrl::Memory {
-            let (entropy, options) = (Arc::new(OsEntropy), config.spool.clone());
-            let opened = Spooling::open(ledger, keyring, entropy, clock.clone(), options)?;
-            ledger = opened.clone();
-            spool = Some(opened);
-        }
+        let (keys, time) = (keyring.clone(), clock.clone());
+        ledger = scopes(config, process, ledger, keys, time)?;
+        ledger = spooling(config, process, ledger, keyring, clock.clone())?;
     }
     let mut engine = Engine::new(
         ledger.clone(),
         Arc::new(OsEntropy),
         clock,
         config.settings(),
-    )
-    .with_tiers(tiers)
-    .with_spool(spool);
+    );
     if index != Index::Unused
         && !config.unverified
         && let Some(index) = ledger_index::open(config, index == Index::Made).await?

@@ -8,8 +8,8 @@ use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
 use super::Core;
+use super::here::unavailable;
 use super::known::Key;
-use super::write::unavailable;
 
 impl Core {
     /// A write that takes contents away: of what waits and of dead letters as well (DESIGN §9).

@@ -10,9 +10,11 @@ use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key, request_key,
+    Piece, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, View, item_key, request_key,
     until_full,
 };
+
+mod tx;
 
 #[derive(Default)]
 pub(crate) struct Rows {
@@ -32,6 +34,21 @@ pub(crate) struct Rows {
     pub(crate) drafts: BTreeMap<(SessionPk, u64), DraftRow>,
     pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
     pub(crate) checkpoints: BTreeMap<(SessionPk, u64), CheckpointRow>,
+    /// The seq that the items of a session begin at, where that is not 1.
+    pub(crate) floors: BTreeMap<SessionPk, u64>,
+    /// Kept of the rows of one session that a hot store has: there its oldest turns are let go.
+    pub(crate) account: Option<Account>,
+}
+
+/// What was done to the rows of one session.
+#[derive(Default)]
+pub(crate) struct Account {
+    /// What was put or taken away.
+    pub(crate) touched: BTreeSet<Piece>,
+    /// Whether everything but the session's row and head was taken away.
+    pub(crate) erased: bool,
+    /// Where the items with keys stand.
+    pub(crate) item_keys: BTreeMap<u64, Vec<ItemId>>,
 }
 
 impl Rows {
@@ -42,6 +59,17 @@ impl Rows {
             row,
             head: self.heads.get(&pk).cloned(),
         })
+    }
+
+    /// Of one session alone.
+    pub(crate) fn oldest(&self) -> Option<&TurnRow> {
+        self.turns.values().next()
+    }
+
+    pub(crate) fn touch(&mut self, piece: Piece) {
+        if let Some(account) = &mut self.account {
+            account.touched.insert(piece);
+        }
     }
 }
 
@@ -164,7 +192,24 @@ impl View for Rows {
             .records
             .range((pk, 0)..=(pk, u64::MAX))
             .next_back()
-            .map_or(0, |(_, row)| row.last_seq()))
+            .map_or(self.first_seq(pk)? - 1, |(_, row)| row.last_seq()))
+    }
+
+    /// Where the oldest turn begins, if there were older ones.
+    fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+        let trimmed = self.first_ordinal(pk)? > 1;
+        let oldest = self.oldest().filter(|_| trimmed);
+        let floor = self.floors.get(&pk).copied();
+        Ok(oldest.map(|turn| turn.first_seq).or(floor).unwrap_or(1))
+    }
+
+    fn first_ordinal(&self, _: SessionPk) -> Result<u64, Failure> {
+        let oldest = self.oldest().filter(|_| self.forgets());
+        Ok(oldest.map_or(1, |turn| turn.ordinal))
+    }
+
+    fn forgets(&self) -> bool {
+        self.account.is_some()
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -303,136 +348,5 @@ impl View for Rows {
 
     fn session_pks(&self) -> Result<Vec<SessionPk>, Failure> {
         Ok(self.sessions.keys().copied().collect())
-    }
-}
-
-impl Tx for Rows {
-    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
-        let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
-        self.names
-            .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
-        self.sessions.insert(pk, row.clone());
-        Ok(pk)
-    }
-
-    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
-        self.heads.insert(pk, head.clone());
-        Ok(())
-    }
-
-    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.turn_ids.insert(row.turn_id, (pk, row.place()));
-        self.turns.insert((pk, row.place()), row.clone());
-        Ok(())
-    }
-
-    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
-        self.turns.insert((pk, row.place()), row.clone());
-        Ok(())
-    }
-
-    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.records.insert((pk, row.first_seq), row.clone());
-        Ok(())
-    }
-
-    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
-        self.records.insert((pk, row.first_seq), row.clone());
-        Ok(())
-    }
-
-    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
-        self.keys.insert((pk, id.clone()), seq);
-        Ok(())
-    }
-
-    fn insert_request_key(
-        &mut self,
-        pk: SessionPk,
-        id: &RequestId,
-        seq: u64,
-    ) -> Result<(), Failure> {
-        self.requests.insert((pk, id.clone()), seq);
-        Ok(())
-    }
-
-    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
-        self.sessions.insert(pk, row.clone());
-        Ok(())
-    }
-
-    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        self.agents.insert((pk, agent.into()));
-        Ok(())
-    }
-
-    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
-        self.event_keys
-            .insert((pk, row.event.key.clone()), row.number);
-        self.events.insert((pk, row.number), row.clone());
-        Ok(())
-    }
-
-    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
-        self.checkpoints
-            .insert((pk, row.checkpoint.seq), row.clone());
-        Ok(())
-    }
-
-    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
-        self.checkpoints.remove(&(pk, seq));
-        Ok(())
-    }
-
-    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
-        self.notes.insert(row.name.clone(), row.clone());
-        Ok(())
-    }
-
-    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
-        self.drafts.insert((pk, row.place), row.clone());
-        Ok(())
-    }
-
-    fn insert_draft_chunk(
-        &mut self,
-        pk: SessionPk,
-        place: u64,
-        chunk: &DraftChunk,
-    ) -> Result<(), Failure> {
-        let key = (pk, place, chunk.number);
-        self.draft_chunks.insert(key, chunk.clone());
-        Ok(())
-    }
-
-    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.draft_chunks
-            .retain(|(p, at, _), _| (*p, *at) != (pk, place));
-        Ok(())
-    }
-
-    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.drafts.remove(&(pk, place));
-        self.clear_draft_chunks(pk, place)
-    }
-
-    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
-        self.records.retain(|(p, _), _| *p != pk);
-        self.keys.retain(|(p, _), _| *p != pk);
-        self.requests.retain(|(p, _), _| *p != pk);
-        self.turns.retain(|(p, _), _| *p != pk);
-        self.turn_ids.retain(|_, (p, _)| *p != pk);
-        self.events.retain(|(p, _), _| *p != pk);
-        self.event_keys.retain(|(p, _), _| *p != pk);
-        self.agents.retain(|(p, _)| *p != pk);
-        self.drafts.retain(|(p, _), _| *p != pk);
-        self.draft_chunks.retain(|(p, _, _), _| *p != pk);
-        self.checkpoints.retain(|(p, _), _| *p != pk);
-        Ok(())
-    }
-
-    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        self.log.insert(row.commit_no, row.clone());
-        Ok(())
     }
 }
