@@ -67,7 +67,10 @@ impl<'a> Members<'a> {
 
     /// The values of the members of this name, however it is spelled.
     pub fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &'a str> {
-        let members = self.0.iter().filter(move |(token, _)| is_named(token, name));
+        let members = self
+            .0
+            .iter()
+            .filter(move |(token, _)| is_named(token, name));
         members.map(|(_, value)| *value)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::rows::TurnRow;
-use filrouge_types::{text_of, Channel, Item, JsonText, Role, TurnStatus, Variant};
+use filrouge_types::{Channel, Item, JsonText, Role, TurnStatus, Variant, text_of};
 
 use super::content;
 use super::pieces::Shaper;

@@ -1,6 +1,6 @@
 //! A summary that may stand for the turns before a window (DESIGN §5).
 
-use filrouge_types::{text_of, Channel, Item, Members, Variant};
+use filrouge_types::{Channel, Item, Members, Variant, text_of};
 
 use super::content::{is_text, text};
 use super::plan::{Content, Say, Speaker};

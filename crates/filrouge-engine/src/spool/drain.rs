@@ -59,10 +59,10 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     while !*stop.borrow_and_update() {
         let queued: Vec<Key> = core.state().queues.keys().cloned().collect();
         for key in queued {
-            if !drained.contains_key(&key) {
+            drained.entry(key).or_insert_with_key(|key| {
                 let task = tasks.spawn(session(drain.clone(), key.clone()));
-                drained.insert(key, task.id());
-            }
+                task.id()
+            });
         }
         tokio::select! {
             () = core.wake.notified() => {}

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, Put, Roles, Scope, Viewer, Write};
+use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, Put, Scope, Viewer, Write};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::read::{Loaded, Sight};
 use filrouge_store::rows::SessionRow;
@@ -25,7 +25,7 @@ const NOWHERE: Put = Put {
     last_seq: UNPLACED,
     before: [0; size_of::<Link>()],
     link: [0; size_of::<Link>()],
-    roles: Roles::UNTOLD,
+    roles: Vec::new(),
 };
 
 /// The rows of one session.
@@ -178,7 +178,7 @@ impl Here {
         match &mut outcome {
             Outcome::Turn(turn, put) => {
                 place(turn, known.turn(turn.turn_id), changed);
-                *put = put.map(|_| NOWHERE);
+                *put = put.take().map(|_| NOWHERE);
             }
             Outcome::Appended {
                 first_seq,
@@ -187,7 +187,7 @@ impl Here {
                 ..
             } => {
                 (*first_seq, *last_seq) = (UNPLACED, UNPLACED);
-                *put = put.map(|_| NOWHERE);
+                *put = put.take().map(|_| NOWHERE);
             }
             Outcome::Checkpoint {
                 checkpoint,

@@ -120,7 +120,7 @@ impl Known {
                 };
             }
             Outcome::Turn(turn, put) => {
-                self.last_seq = put.map_or(self.last_seq, |put| put.last_seq);
+                self.last_seq = put.as_ref().map_or(self.last_seq, |put| put.last_seq);
                 self.learn_turn(command, turn);
             }
             Outcome::Appended { last_seq, .. } => {
