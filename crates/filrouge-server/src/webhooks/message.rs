@@ -1,7 +1,5 @@
 //! The bytes of a message, and the name that stays the same however often it is sent.
 
-use std::fmt::Write as _;
-
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -36,12 +34,9 @@ fn id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    let mut text = String::from("msg_");
-    for byte in hash.finalize().iter().take(16) {
-        // Writing to a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    let hash = hash.finalize();
+    let first: Vec<String> = hash.iter().take(16).map(|b| format!("{b:02x}")).collect();
+    format!("msg_{}", first.concat())
 }
 
 impl Message {
