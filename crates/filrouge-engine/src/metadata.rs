@@ -6,8 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use filrouge_store::Keyring;
 use filrouge_types::{JsonText, RawJson, TenantId, merge_objects, take_members};
 
-use filrouge_store::hex::to_hex;
-
 /// Which members of a turn's metadata reach the ledger. Of an ephemeral session all stay, in the hot store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum MetadataPolicy {
@@ -102,7 +100,7 @@ fn first_listed(value: &RawJson) -> Option<String> {
 fn hash_of(text: &str, keyring: &Keyring, tenant: &TenantId) -> RawJson {
     let plain = address(text).map_or_else(|| text.to_owned(), |address| address.to_string());
     let hash = keyring.address_hash(tenant, &plain);
-    RawJson::from_checked(format!("\"{}\"", to_hex(&hash)))
+    RawJson::from_checked(format!("\"{}\"", hex::encode(hash)))
 }
 
 /// Metadata without addresses: in each object of it, all members that hold one have become one member `ip_hash`, unless

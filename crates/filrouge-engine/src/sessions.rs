@@ -15,7 +15,6 @@ use crate::core::unexpected;
 use crate::engine::Sessions;
 use crate::requests::{CloseSession as CloseRequest, CreateSession, PatchSession};
 use crate::written::Written;
-use filrouge_store::hex::to_hex;
 
 impl Sessions {
     /// Makes a session; one that is the caller's already is given back, as a replay.
@@ -190,7 +189,7 @@ impl Sessions {
         }
         let mut bytes = [0; 32];
         self.entropy.fill(&mut bytes)?;
-        let text = SecretString::from(to_hex(&bytes));
+        let text = SecretString::from(hex::encode(bytes));
         self.show_token(caller, text.expose_secret());
         Ok(Some(text))
     }

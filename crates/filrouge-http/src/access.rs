@@ -10,7 +10,6 @@ use crate::wire::Mounted;
 
 mod authority;
 mod bearer;
-mod cache;
 mod jwks;
 mod jwt;
 mod loopback;

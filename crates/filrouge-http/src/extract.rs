@@ -6,5 +6,5 @@ mod scope;
 mod words;
 
 pub use body::{Body, OptionalBody, RawBody};
-pub use query::{Cursor, LIMIT_MAX, Limit, NoParameters, Query, WAIT_MAX_MS, wait};
+pub use query::{AnyQuery, Cursor, LIMIT_MAX, Limit, NoParameters, Query, WAIT_MAX_MS, wait};
 pub use scope::{InSession, InTenant, InTurn};

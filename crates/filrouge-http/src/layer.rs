@@ -1,5 +1,6 @@
 //! The state of the HTTP layer.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
@@ -20,6 +21,15 @@ struct Parts {
     limits: Limits,
     metrics: Arc<Metrics>,
     stopping: watch::Sender<bool>,
+}
+
+impl Deref for HttpLayer {
+    type Target = Engine;
+
+    /// The services.
+    fn deref(&self) -> &Engine {
+        &self.0.engine
+    }
 }
 
 impl HttpLayer {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure};
+use tokio::sync::Semaphore;
 
 use crate::metrics::Metrics;
 
@@ -88,17 +89,18 @@ pub struct Limits {
     bodies: Arc<Budget>,
     rates: rate::Rates,
     streams: Arc<streams::StreamSlots>,
-    answers: answers::LargeAnswers,
+    answers: Arc<Semaphore>,
     metrics: Arc<Metrics>,
 }
 
 impl Limits {
     pub(crate) fn new(settings: LimitSettings, metrics: Arc<Metrics>) -> Self {
+        let answers = settings.large_answers.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             bodies: Budget::new(settings.bodies_in_flight_bytes, settings.body_bytes),
             rates: rate::Rates::new(&settings),
             streams: streams::StreamSlots::new(settings.streams_per_key),
-            answers: answers::LargeAnswers::new(settings.large_answers),
+            answers: Arc::new(Semaphore::new(answers)),
             settings,
             metrics,
         }
@@ -122,7 +124,7 @@ impl Limits {
     }
 
     /// Whether requests are counted against rates at all.
-    pub const fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.rates.any()
     }
 
@@ -152,10 +154,10 @@ impl Limits {
     /// # Errors
     /// `overloaded` when no turn came.
     pub async fn large_answer(&self) -> Result<LargeAnswer, Failure> {
-        let turn = self.answers.acquire();
+        let turn = self.answers.clone().acquire_owned();
         match tokio::time::timeout(self.settings.answer_timeout / 2, turn).await {
-            Ok(Some(leave)) => Ok(leave),
-            Ok(None) | Err(_) => Err(Failure::new(
+            Ok(Ok(_permit)) => Ok(LargeAnswer { _permit }),
+            _ => Err(Failure::new(
                 ErrorCode::Overloaded,
                 "too many large answers are being built",
             )),

@@ -132,10 +132,10 @@ impl Metrics {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers metrics of another part of the server; names get the prefix `filrouge_`, counters the
-    /// ending `_total`. Labels must come from the program, never from callers.
-    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.registry());
+    /// A metric of another part of the server, at nought; its name gets the prefix `filrouge_`, a counter's the ending
+    /// `_total`. Labels must come from the program, never from callers.
+    pub fn put<M: Metric + Default + Clone>(&self, name: &str, help: &str) -> M {
+        put(&mut self.registry(), name, help)
     }
 
     /// Counts a request until the answer begins.
@@ -242,8 +242,7 @@ mod tests {
     #[test]
     fn a_scrape_tells_what_was_counted() {
         let metrics = Metrics::default();
-        let extra = Counter::<u64>::default();
-        metrics.register(|r| r.register("deliveries", "Sent", extra.clone()));
+        let extra: Counter = metrics.put("deliveries", "Sent");
         extra.inc();
         metrics.answered("GET", "/a/{b}", 204, Duration::from_millis(3));
         metrics.tail_dropped("slow");

@@ -1,4 +1,4 @@
-//! The one place where HTTP clients are made.
+//! The one place where HTTP clients and the addresses for them are made.
 
 use std::time::Duration;
 
@@ -12,4 +12,12 @@ pub fn client(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
         .no_proxy()
         .timeout(timeout)
         .build()
+}
+
+/// An http or https address without user and password.
+pub fn address(text: &str) -> Option<reqwest::Url> {
+    let url = reqwest::Url::parse(text).ok()?;
+    let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+    let is_bare = url.username().is_empty() && url.password().is_none();
+    (is_web && is_bare).then_some(url)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::access::Authority;
 use crate::layer::HttpLayer;
@@ -69,7 +69,6 @@ pub async fn bind(address: SocketAddr, authority: &Authority) -> Result<TcpListe
 pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     let total = http.limits().settings().connections.clamp(1, 1 << 24);
     let places = Arc::new(Semaphore::new(total));
-    let mut stopping = http.stopping();
     let transport = Arc::new(Transport { router, http });
     let accepting = async {
         loop {
@@ -88,7 +87,7 @@ pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     tokio::select! {
         () = accepting => {}
         () = forgetting => {}
-        () = told(&mut stopping) => {}
+        () = transport.http.stopped() => {}
     }
     drop(listener);
     let all = u32::try_from(total).unwrap_or(u32::MAX);
@@ -96,11 +95,6 @@ pub async fn serve(listener: TcpListener, router: Router, http: HttpLayer) {
     if late.is_err() {
         tracing::warn!("requests are still under way; they are cut off");
     }
-}
-
-/// Done when the server is told to stop, or there is nobody left who could tell.
-async fn told(stopping: &mut watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|stop| *stop).await;
 }
 
 fn admit(stream: TcpStream, transport: &Arc<Transport>, places: &Arc<Semaphore>) {

@@ -25,22 +25,6 @@ pub struct Corpus {
     pub searcher: Searcher,
 }
 
-impl From<Library> for Corpus {
-    /// Searched by looking through them.
-    fn from(library: Library) -> Self {
-        Self {
-            searcher: Searcher::new(library.clone()),
-            library,
-        }
-    }
-}
-
-impl From<Library> for Box<Corpus> {
-    fn from(library: Library) -> Self {
-        Self::new(library.into())
-    }
-}
-
 /// Where the histories of a call come from.
 #[derive(Clone)]
 pub enum Histories {

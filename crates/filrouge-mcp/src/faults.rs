@@ -24,7 +24,7 @@ impl Fault {
         }
     }
 
-    fn invalid(why: impl Into<String>) -> Self {
+    pub(crate) fn invalid(why: impl Into<String>) -> Self {
         Self {
             id: None,
             error: ErrorData::invalid_request(why.into(), None),

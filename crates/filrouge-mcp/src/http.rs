@@ -1,14 +1,15 @@
 //! Streamable HTTP: one request, one answer, nothing kept in between.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Empty, Full};
+use http_body_util::{BodyExt, Collected, Empty, Full, LengthLimitError, Limited};
 use rmcp::model::JsonRpcError;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
@@ -27,24 +28,8 @@ pub struct OfCaller(pub Corpus);
 /// Names of this machine, always answered to.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// What requests must look like.
-#[derive(Debug, Clone)]
-pub struct HttpSettings {
-    /// Names in `Host` and `Origin` that are answered to besides those of this machine: `example.org` for any port, or
-    /// `example.org:8080`. Others get 403, so that no page in a browser reaches the server by a rebound name.
-    pub hosts: Vec<String>,
-    /// At most so many bytes of a request's body.
-    pub body_bytes: usize,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            hosts: Vec::new(),
-            body_bytes: 1024 * 1024,
-        }
-    }
-}
+/// At most so many bytes of a request's body.
+const BODY_BYTES: usize = 1024 * 1024;
 
 /// Answers the requests to one path. Clones are the same service.
 #[derive(Clone)]
@@ -52,7 +37,6 @@ pub struct HttpService {
     service: StreamableHttpService<McpServer, NeverSessionManager>,
     /// Names that are answered to.
     hosts: Arc<[String]>,
-    body_bytes: usize,
 }
 
 impl fmt::Debug for HttpService {
@@ -62,27 +46,26 @@ impl fmt::Debug for HttpService {
 }
 
 impl HttpService {
-    /// Answers requests from `server`.
+    /// Answers requests from `server`. `hosts` are names in `Host` and `Origin` that are answered to besides those of this
+    /// machine: `example.org` for any port, or `example.org:8080`. Others get 403, so that no page in a browser reaches the
+    /// server by a rebound name.
     #[must_use]
-    pub fn new(server: McpServer, settings: &HttpSettings) -> Self {
-        let named = settings.hosts.iter().map(String::as_str);
-        let hosts: Vec<&str> = LOOPBACK.into_iter().chain(named).collect();
-        let names = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let origins = hosts.iter().flat_map(|host| origins(host));
+    pub fn new(server: McpServer, hosts: Vec<String>) -> Self {
+        let own = LOOPBACK.into_iter().map(str::to_owned);
+        let hosts = own.chain(hosts).collect();
         // No sessions: whoever sends a request is known from that request alone.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
-            .with_allowed_origins(origins)
-            .enforce_origin_validation()
-            .with_allowed_hosts(hosts)
-            .with_max_request_body_bytes(settings.body_bytes);
+            // `names` has looked at both.
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(BODY_BYTES);
         let factory = move || Ok(server.clone());
         let sessions = Arc::new(NeverSessionManager::default());
         Self {
             service: StreamableHttpService::new(factory, sessions, config),
-            hosts: names,
-            body_bytes: settings.body_bytes,
+            hosts,
         }
     }
 
@@ -90,7 +73,7 @@ impl HttpService {
     pub async fn handle<B>(&self, request: Request<B>) -> Response<BoxBody<Bytes, Infallible>>
     where
         B: Body + Send + 'static,
-        B::Error: fmt::Display,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
         B::Data: Send,
     {
         // The SDK would log what a stranger has sent as a warning; it looks again at what passes here.
@@ -105,7 +88,7 @@ impl HttpService {
             let request = Request::from_parts(parts, Empty::<Bytes>::new());
             return self.service.handle(request).await;
         }
-        let body = match read(body, self.body_bytes).await {
+        let body = match read(body).await {
             Ok(body) => body,
             Err(refused) => return refused,
         };
@@ -139,29 +122,21 @@ fn told(fault: Fault) -> Reply {
     reply
 }
 
-/// Reads a body of at most `most` bytes.
-async fn read<B>(body: B, most: usize) -> Result<Bytes, Reply>
+/// Reads a body.
+async fn read<B>(body: B) -> Result<Bytes, Reply>
 where
     B: Body,
-    B::Error: fmt::Display,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let mut body = std::pin::pin!(body);
-    let mut read = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|why| {
-            let text = format!("the request's body cannot be read: {why}");
-            plain(StatusCode::BAD_REQUEST, text)
-        })?;
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if data.remaining() > most.saturating_sub(read.len()) {
-            let text = format!("Payload Too Large: request body exceeds {most} bytes");
-            return Err(plain(StatusCode::PAYLOAD_TOO_LARGE, text));
+    let read = Limited::new(body, BODY_BYTES).collect().await;
+    read.map(Collected::to_bytes).map_err(|why| {
+        if why.is::<LengthLimitError>() {
+            let text = format!("Payload Too Large: request body exceeds {BODY_BYTES} bytes");
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, text);
         }
-        read.put(data);
-    }
-    Ok(read.freeze())
+        let text = format!("the request's body cannot be read: {why}");
+        plain(StatusCode::BAD_REQUEST, text)
+    })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -187,17 +162,4 @@ fn accept_json(headers: &mut HeaderMap) {
         let both = HeaderValue::from_static("application/json, text/event-stream");
         headers.insert(header::ACCEPT, both);
     }
-}
-
-/// The origins of pages that a host serves.
-fn origins(host: &str) -> [String; 2] {
-    // A bare IPv6 address has several colons, a name with a port one.
-    let bare_ipv6 = host.matches(':').count() > 1 && !host.starts_with('[');
-    let (host, any_port) = match host.rsplit_once(':') {
-        _ if bare_ipv6 => (format!("[{host}]"), true),
-        Some((_, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (host.to_owned(), false),
-        _ => (host.to_owned(), true),
-    };
-    let port = if any_port { ":*" } else { "" };
-    ["http", "https"].map(|scheme| format!("{scheme}://{host}{port}"))
 }

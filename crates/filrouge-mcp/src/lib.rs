@@ -14,7 +14,6 @@ mod call;
 mod document;
 mod faults;
 mod http;
-mod lines;
 mod prompts;
 mod refusal;
 mod resources;
@@ -26,6 +25,6 @@ mod tools;
 mod when;
 
 pub use call::{Corpus, Histories, Own};
-pub use http::{HttpService, HttpSettings, OfCaller};
+pub use http::{HttpService, OfCaller};
 pub use server::McpServer;
 pub use stdio::{StdioError, serve, serve_stdio};

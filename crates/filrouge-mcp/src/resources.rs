@@ -1,5 +1,6 @@
 //! Sessions as resources: `session://{id}`, read as Markdown within a budget.
 
+use filrouge_sources::library::export::Form;
 use filrouge_sources::library::history::MAX_CHARS;
 use filrouge_sources::library::list::{Ask, Row, Sessions, list};
 use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTemplate};
@@ -7,7 +8,7 @@ use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTempl
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{moment, provenance, quoted};
-use crate::tools::{Format, page};
+use crate::tools::page;
 
 const SCHEME: &str = "session://";
 /// The template's only variable.
@@ -101,7 +102,7 @@ pub(crate) fn read(call: &Call<'_>, address: &str) -> Result<ResourceContents, R
         let message = format!("{address:?} is not the address of a session");
         return Err(Refusal::new("session_not_found", message, TEMPLATE));
     };
-    let page = page(call, &id, Some(Format::Md), None, MAX_CHARS)?;
+    let page = page(call, &id, Some(Form::Markdown), None, MAX_CHARS)?;
     let mut text = format!("{}\n\n{}", provenance(&page.source), page.content);
     if let Some(cursor) = &page.next_cursor {
         let (id, cursor, total) = (quoted(&id), quoted(cursor), page.total_chars);

@@ -2,22 +2,23 @@
 //! output that nobody reads any more. A line that is no message is answered with an error.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, GetMeta, ProtocolVersion};
 use rmcp::service::{
     RoleServer, RxJsonRpcMessage, ServerInitializeError, TxJsonRpcMessage, serve_server,
 };
 use rmcp::transport::Transport;
-use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::async_rw::{AsyncRwTransport, JsonRpcMessageCodec};
 use rmcp::transport::io::stdio_pipes;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader, Empty};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_util::codec::Decoder;
 
-use crate::faults::Fault;
-use crate::lines::Lines;
+use crate::faults::{Fault, look};
 use crate::server::McpServer;
 
 /// At most so many bytes of one message.
@@ -52,12 +53,13 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let (input, faults) = Lines::new(input, LINE_BYTES);
-    // A line has its end besides.
-    let lines = AsyncRwTransport::new_server(input, output).with_max_line_length(LINE_BYTES + 1);
     let transport = Patient {
-        lines,
-        faults,
+        input: BufReader::new(input),
+        line: BytesMut::new(),
+        too_long: false,
+        ended: false,
+        codec: JsonRpcMessageCodec::new(),
+        output: AsyncRwTransport::new_server(tokio::io::empty(), output),
         telling: None,
         gone: Arc::default(),
         begun: false,
@@ -75,12 +77,18 @@ where
     }
 }
 
-/// Lets pass what comes before the first request only if it is one: the SDK ends the conversation for anything else.
-struct Patient<T> {
-    lines: T,
-    /// What was no message.
-    faults: UnboundedReceiver<Fault>,
-    /// The answer to such a one while it is written.
+/// Looks at each line before the SDK reads it: what that would leave out without a word is answered. Lets pass what comes
+/// before the first request only if it is one: the SDK ends the conversation for anything else.
+struct Patient<R, W: AsyncWrite> {
+    input: BufReader<R>,
+    /// The line that is being read.
+    line: BytesMut,
+    /// What of it was too long; its end is waited for.
+    too_long: bool,
+    ended: bool,
+    codec: JsonRpcMessageCodec<RxJsonRpcMessage<RoleServer>>,
+    output: AsyncRwTransport<RoleServer, Empty, W>,
+    /// The answer to a line that was no message while it is written.
     telling: Option<Telling>,
     /// Told when the output has gone.
     gone: Arc<Notify>,
@@ -106,23 +114,58 @@ fn begins(message: &ClientJsonRpcMessage) -> bool {
     }
 }
 
-impl<T: Transport<RoleServer>> Patient<T> {
+impl<R, W> Patient<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
     fn tell(&mut self, fault: Fault) {
-        let told = self
-            .lines
-            .send(TxJsonRpcMessage::<RoleServer>::error(fault.error, fault.id));
+        let answer = TxJsonRpcMessage::<RoleServer>::error(fault.error, fault.id);
+        let told = self.output.send(answer);
         self.telling = Some(Box::pin(async move { told.await.is_ok() }));
+    }
+
+    /// The next line that is not blank; the end of the input ends a line, too. It may be dropped and begun anew.
+    async fn line(&mut self) -> Option<Result<BytesMut, Fault>> {
+        while !self.ended {
+            let read = self.input.fill_buf().await.ok()?;
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let piece = read.get(..end.unwrap_or(read.len())).unwrap_or_default();
+            self.ended = read.is_empty();
+            self.too_long |= self.line.len() + piece.len() > LINE_BYTES;
+            if !self.too_long {
+                self.line.extend_from_slice(piece);
+            }
+            let used = piece.len() + usize::from(end.is_some());
+            self.input.consume(used);
+            if end.is_none() && !self.ended {
+                continue;
+            }
+            let line = std::mem::take(&mut self.line);
+            if std::mem::take(&mut self.too_long) {
+                let why = format!("a message has at most {LINE_BYTES} bytes");
+                return Some(Err(Fault::unread(why)));
+            }
+            if !line.trim_ascii().is_empty() {
+                return Some(look(&line).map(|()| line));
+            }
+        }
+        None
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Patient<T> {
-    type Error = T::Error;
+impl<R, W> Transport<RoleServer> for Patient<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
 
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (sent, gone) = (self.lines.send(message), self.gone.clone());
+        let (sent, gone) = (self.output.send(message), self.gone.clone());
         async move {
             let sent = sent.await;
             if sent.is_err() {
@@ -142,20 +185,28 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Patient<T> {
                     return None;
                 }
             }
-            let message = tokio::select! {
+            let gone = self.gone.clone();
+            let line = tokio::select! {
                 biased;
-                () = self.gone.notified() => return None,
-                Some(fault) = self.faults.recv() => {
+                () = gone.notified() => return None,
+                line = self.line() => line?,
+            };
+            let mut line = match line {
+                Ok(line) => line,
+                Err(fault) => {
                     self.tell(fault);
                     continue;
                 }
-                message = self.lines.receive() => message,
             };
-            let Some(message) = message else {
-                // What was told of the last lines is still to be answered.
-                let fault = self.faults.try_recv().ok()?;
-                self.tell(fault);
-                continue;
+            line.extend_from_slice(b"\n");
+            let message = match self.codec.decode(&mut line) {
+                Ok(Some(message)) => message,
+                // Notifications that the SDK does not know are no faults.
+                Ok(None) => continue,
+                Err(_) => {
+                    self.tell(Fault::invalid("Invalid request"));
+                    continue;
+                }
             };
             self.begun = self.begun || begins(&message);
             if self.begun || matches!(message, ClientJsonRpcMessage::Request(_)) {
@@ -166,6 +217,6 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Patient<T> {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.lines.close().await
+        self.output.close().await
     }
 }

@@ -23,7 +23,7 @@ mod list_sessions;
 mod search_sessions;
 
 use count::Count;
-pub(crate) use export_session::{Format, page};
+pub(crate) use export_session::page;
 
 /// What agents may ask for on one page at most, in characters.
 pub(crate) const MAX_CHARS: usize = 1_000_000;
@@ -125,6 +125,15 @@ pub(crate) static ALL: LazyLock<[Entry; 7]> = LazyLock::new(|| {
 /// The tool of a name.
 pub(crate) fn named(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|tool| tool.name == name)
+}
+
+/// The parameters of a tool that is about one session.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OfSession {
+    /// The session; left out: the one you are in, where that can be told.
+    #[serde(rename = "sessionID")]
+    session_id: Option<String>,
 }
 
 /// A budget of characters, within bounds.

@@ -12,7 +12,7 @@ use axum::response::Response;
 use axum::routing::get;
 use filrouge_http::access::may;
 use filrouge_http::answer::json as answer;
-use filrouge_http::extract::{InSession, NoParameters, Query};
+use filrouge_http::extract::InSession;
 use filrouge_http::problem::{Problem, told};
 use filrouge_http::{HttpLayer, Wire};
 use filrouge_types::{ErrorCode, Failure, RawJson};
@@ -54,10 +54,8 @@ fn failure(failure: &Failure) -> Value {
 async fn show(
     State(http): State<HttpLayer>,
     at: InSession<may::Read>,
-    _: Query<NoParameters>,
 ) -> Result<Response, Problem> {
-    let engine = http.engine();
-    let session = engine.sessions.get(&at.caller, &at.session).await?;
+    let session = http.sessions.get(&at.caller, &at.session).await?;
     let metadata: BTreeMap<String, RawJson> =
         serde_json::from_str(session.metadata.as_str()).unwrap_or_default();
     let metadata = metadata.iter().map(|(name, json)| (name, text(json)));
@@ -94,24 +92,23 @@ struct ListQuery {
 /// Lists the items of a conversation: 20 unless asked, at most 100, newest first unless asked.
 async fn list(
     State(http): State<HttpLayer>,
-    at: InSession<may::Read>,
-    Query(query): Query<ListQuery>,
+    at: InSession<may::Read, ListQuery>,
 ) -> Result<Response, Problem> {
     let invalid = |what: &str| Problem::new(ErrorCode::Invalid, what);
-    let limit = query.limit.unwrap_or(20);
+    let limit = at.query.limit.unwrap_or(20);
     if !(1..=100).contains(&limit) {
         return Err(invalid("limit: no whole number from 1 to 100"));
     }
-    let after = query.after.as_deref().map(place);
+    let after = at.query.after.as_deref().map(place);
     if after == Some(None) {
         return Err(invalid("after: no id of an item in a list"));
     }
     let after = after.flatten();
     let (caller, session) = (&at.caller, &at.session);
-    let turns = &http.engine().turns;
+    let turns = &http.turns;
     // The recorded item of `after` may have made others, so that it is read again.
     let mut rows = limit + 1;
-    let (mut data, more) = if query.order == Some(Order::Asc) {
+    let (mut data, more) = if at.query.order == Some(Order::Asc) {
         let after = after.unwrap_or_default();
         let mut from = after.0.saturating_sub(1);
         loop {
@@ -123,7 +120,7 @@ async fn list(
             from += 1;
         }
     } else {
-        let newest = http.engine().sessions.get(caller, session).await?.last_seq;
+        let newest = http.sessions.get(caller, session).await?.last_seq;
         let before = after.unwrap_or((u64::MAX, 0));
         let top = newest.min(before.0 - u64::from(before.1 == 0));
         // Seqs are dense: the rows up to `top` begin at a known one. A page that ends earlier for its size is halved.

@@ -1,6 +1,6 @@
 //! What lies in the key of a copy of recent turns.
 
-use filrouge_store::chain::Link;
+use filrouge_store::hex::from_hex;
 use filrouge_store::hot::{AsOf, Fill, HotBounds, HotTurn, Recent, Step};
 use redis::{Cmd, Value};
 
@@ -101,16 +101,10 @@ fn about_copy(member: &[u8]) -> Result<Option<(AsOf, u64, bool)>, Damaged> {
     if link == "-" {
         return Ok(None);
     }
-    let link = read_link(link).ok_or(Damaged)?;
+    let link = from_hex(link).ok_or(Damaged)?;
     let count = count.parse().map_err(|_| Damaged)?;
     let whole = low.bytes().all(|digit| digit == b'0');
     Ok(Some((AsOf { seq, link }, count, whole)))
-}
-
-fn read_link(text: &str) -> Option<Link> {
-    let mut link = Link::default();
-    hex::decode_to_slice(text, &mut link).ok()?;
-    Some(link)
 }
 
 fn read_turn(mut member: Vec<u8>) -> Result<HotTurn, Damaged> {

@@ -18,25 +18,37 @@ use crate::search::SearchSettings;
 #[derive(Clone)]
 pub struct App(Arc<Parts>);
 
-struct Parts {
+/// The parts of an [`App`].
+pub struct Parts {
     http: HttpLayer,
     anchor: Option<AnchorKeeper>,
-    recordings: Recordings,
-    mcp: Mounted,
-    search: SearchSettings,
+    /// The provider streams that are being recorded.
+    pub(crate) recordings: Recordings,
+    /// What agents are answered from.
+    pub(crate) mcp: Mounted,
+    /// What searches are answered with.
+    pub(crate) search: SearchSettings,
 }
 
 impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Deref for Parts {
     type Target = HttpLayer;
 
     fn deref(&self) -> &HttpLayer {
-        &self.0.http
+        &self.http
     }
 }
 
 impl FromRef<App> for HttpLayer {
     fn from_ref(app: &App) -> Self {
-        app.0.http.clone()
+        app.http.clone()
     }
 }
 
@@ -62,28 +74,13 @@ impl App {
         }))
     }
 
-    /// The provider streams that are being recorded.
-    pub(crate) fn recordings(&self) -> &Recordings {
-        &self.0.recordings
-    }
-
-    /// What agents are answered from.
-    pub(crate) fn mcp(&self) -> &Mounted {
-        &self.0.mcp
-    }
-
-    /// What searches are answered with.
-    pub(crate) fn search(&self) -> &SearchSettings {
-        &self.0.search
-    }
-
     /// Why the ledger's index is not kept in step.
     pub(crate) fn search_failure(&self) -> Option<String> {
-        let failure = self.0.search.feed.as_ref()?.failure()?;
+        let failure = self.search.feed.as_ref()?.failure()?;
         Some(failure.detail)
     }
 
     pub(crate) fn anchor_failure(&self) -> Option<String> {
-        self.0.anchor.as_ref().and_then(AnchorKeeper::failure)
+        self.anchor.as_ref().and_then(AnchorKeeper::failure)
     }
 }

@@ -1,6 +1,6 @@
 //! What agents are answered from over the Model Context Protocol.
 
-use filrouge_mcp::{Histories, HttpService, HttpSettings, McpServer, Own};
+use filrouge_mcp::{Histories, HttpService, McpServer, Own};
 use filrouge_sources::Library;
 
 mod alone;
@@ -35,13 +35,9 @@ pub(crate) struct Mounted {
 impl Mounted {
     pub(crate) fn new(settings: McpSettings) -> Self {
         let server = McpServer::new(Histories::OfCaller, Own::default());
-        let http = HttpSettings {
-            hosts: settings.hosts,
-            ..HttpSettings::default()
-        };
         Self {
             library: settings.library,
-            service: HttpService::new(server, &http),
+            service: HttpService::new(server, settings.hosts),
         }
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn scraped(app: &App) -> Registry {
 }
 
 async fn store(app: &App, all: &mut Registry) {
-    let upkeep = &app.engine().upkeep;
+    let upkeep = &app.upkeep;
     let (standing, hot_up) = standing(app).await;
     let load = upkeep.load();
     let broken = |why: &Option<String>| i64::from(why.is_some());
@@ -65,7 +65,7 @@ async fn store(app: &App, all: &mut Registry) {
 }
 
 fn secrets(app: &App, all: &mut Registry) {
-    let upkeep = &app.engine().upkeep;
+    let upkeep = &app.upkeep;
     rows! { all:
         ConstCounter "runtime_context_dropped" "Members of runtime_context that were forgotten" = upkeep.runtime_context_dropped();
         ConstCounter "runtime_context_lost" "Values of runtime_context that could not be held to be masked" = upkeep.runtime_context_lost();
@@ -83,8 +83,8 @@ fn secrets(app: &App, all: &mut Registry) {
 
 /// The hot store, and what does not reach the ledger (DESIGN §7).
 fn scopes(app: &App, all: &mut Registry) {
-    let upkeep = &app.engine().upkeep;
-    let tiers = app.engine().tiers();
+    let upkeep = &app.upkeep;
+    let tiers = app.tiers();
     let counts = tiers.map(TwoScopes::counts).unwrap_or_default();
     rows! { all:
         ConstCounter "hot_fills" "Copies of recent turns that were made anew from the ledger" = counts.recent_fills;
@@ -133,7 +133,7 @@ fn scopes(app: &App, all: &mut Registry) {
 
 /// Live calls (DESIGN §6).
 fn calls(app: &App, all: &mut Registry) {
-    let counts = app.engine().upkeep.call_counts();
+    let counts = app.upkeep.call_counts();
     rows! { all:
         ConstCounter "leases" "Leases that were taken, also again by who held them" = counts.leases;
         ConstCounter "lease_timeouts" "Leases that were waited for in vain" = counts.lease_timeouts;
@@ -154,7 +154,7 @@ fn calls(app: &App, all: &mut Registry) {
 
 /// The spool (DESIGN §6, "Ledger down").
 fn spool(app: &App, all: &mut Registry) {
-    let view = app.engine().spool().map(Spooling::view);
+    let view = app.spool().map(Spooling::view);
     let view = view.unwrap_or_default();
     rows! { all:
         ConstGauge "spool_entries" "Writes that wait for the ledger" = view.entries;
@@ -172,7 +172,7 @@ fn spool(app: &App, all: &mut Registry) {
 
 /// The index of the ledger (DESIGN §10).
 fn search(app: &App, all: &mut Registry) {
-    let feed = app.search().feed.as_ref();
+    let feed = app.search.feed.as_ref();
     let counts = feed.map(|feed| feed.counts()).unwrap_or_default();
     let up = feed.is_some_and(|feed| feed.failure().is_none());
     rows! { all:

@@ -15,12 +15,6 @@ pub(crate) use answers::{
 };
 pub(crate) use finish::finish;
 pub(crate) use parameters::{IfMatch, LastEventId, SessionPath, TenantPath, TurnPath};
-pub(crate) use problems::{
-    Answering, Appending, Asked, Called, Conditional, Ending, InLedger, InOpenSession,
-    InSessionAsked, Journaled, Large, LinkingSession, MakingSession, OfCheckpoint, OfSession,
-    OfTenant, OfTurn, Problems, PuttingCheckpoint, Recording, Redacting, Releasing, Renewing,
-    Replacing, Resuming, Starting, Stored, Streaming, Taking, UnderLease, WithBody, Writing,
-};
 pub(crate) use schemas::{Bundle, Context, Document, ReplaceTurn, words};
 
 #[cfg(test)]

@@ -45,29 +45,21 @@ pub(crate) struct Recordings {
 
 impl Recordings {
     pub(crate) fn new(metrics: &Metrics) -> Self {
-        let all = Self {
+        let ended =
+            "Provider streams that were recorded, by format and by what their turns were then";
+        let unknown = "Events of provider streams that no decoder knew";
+        Self {
             flushes: Mutex::default(),
             under_way: watch::Sender::new(0),
-            gauge: Gauge::default(),
-            ended: Family::default(),
-            bytes: Counter::default(),
-            unknown_events: Counter::default(),
-            drafts: Counter::default(),
-        };
-        metrics.register(|r| {
-            let what = "Provider streams that are being recorded";
-            r.register("streams_under_way", what, all.gauge.clone());
-            let what =
-                "Provider streams that were recorded, by format and by what their turns were then";
-            r.register("streams", what, all.ended.clone());
-            let what = "Bytes of provider streams";
-            r.register("stream_bytes", what, all.bytes.clone());
-            let what = "Events of provider streams that no decoder knew";
-            r.register("stream_unknown_events", what, all.unknown_events.clone());
-            let what = "Drafts that were written";
-            r.register("stream_drafts", what, all.drafts.clone());
-        });
-        all
+            gauge: metrics.put(
+                "streams_under_way",
+                "Provider streams that are being recorded",
+            ),
+            ended: metrics.put("streams", ended),
+            bytes: metrics.put("stream_bytes", "Bytes of provider streams"),
+            unknown_events: metrics.put("stream_unknown_events", unknown),
+            drafts: metrics.put("stream_drafts", "Drafts that were written"),
+        }
     }
 
     fn flushes(&self) -> MutexGuard<'_, HashMap<TurnId, mpsc::Sender<Flush>>> {

@@ -10,29 +10,23 @@ use crate::app::App;
 
 mod audit;
 mod busy;
+mod calls;
 mod changes;
-mod checkpoints;
 mod context;
 mod events;
 mod export;
 mod health;
-mod identity_turns;
 mod info;
 mod items;
 mod kpi;
-mod lease;
-mod lineage;
 mod mcp;
 mod metrics;
 mod openapi;
-mod resume;
 mod search;
-mod session;
 mod sessions;
 mod stats;
 mod stream;
 mod tail;
-mod technical_status;
 mod turns;
 
 pub(crate) use health::standing;
@@ -41,23 +35,23 @@ pub(crate) use health::standing;
 pub(crate) fn api() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(sessions::create, sessions::list))
-        .routes(routes!(sessions::show, session::patch, session::erase))
-        .routes(routes!(session::close))
-        .routes(routes!(session::link))
+        .routes(routes!(sessions::show, sessions::patch, sessions::erase))
+        .routes(routes!(sessions::close))
+        .routes(routes!(sessions::link))
         .routes(routes!(
-            lease::take,
-            lease::renew,
-            lease::show,
-            lease::release
+            calls::take,
+            calls::renew,
+            calls::show,
+            calls::release
         ))
-        .routes(routes!(resume::resume))
-        .routes(routes!(checkpoints::put, checkpoints::list))
-        .routes(routes!(checkpoints::latest))
+        .routes(routes!(calls::resume))
+        .routes(routes!(calls::put_checkpoint, calls::checkpoints))
+        .routes(routes!(calls::latest_checkpoint))
         .routes(routes!(events::record, events::list))
         .routes(routes!(info::show))
         .routes(routes!(changes::list))
         .routes(routes!(audit::list))
-        .routes(routes!(technical_status::show))
+        .routes(routes!(kpi::technical_status))
         .routes(routes!(kpi::show))
         .routes(routes!(turns::start, turns::list))
         .routes(routes!(turns::show))
@@ -72,9 +66,9 @@ pub(crate) fn api() -> OpenApiRouter<App> {
         .routes(routes!(context::show))
         .routes(routes!(export::show))
         .routes(routes!(sessions::verify))
-        .routes(routes!(lineage::show))
+        .routes(routes!(stats::lineage))
         .routes(routes!(stats::show))
-        .routes(routes!(identity_turns::list))
+        .routes(routes!(turns::list_of_identity))
         .routes(routes!(search::find))
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))

@@ -43,7 +43,7 @@ pub async fn serve(
     filrouge_http::serve(listener, router, HttpLayer::clone(&app)).await;
     app.stop();
     while deliveries.join_next().await.is_some() {}
-    let ended = app.recordings().ended();
+    let ended = app.recordings.ended();
     if tokio::time::timeout(RECORDINGS_WITHIN, ended)
         .await
         .is_err()
@@ -53,16 +53,15 @@ pub async fn serve(
     for task in [sweeper, teller] {
         task.abort();
     }
-    app.engine().upkeep.close().await;
+    app.upkeep.close().await;
     Ok(())
 }
 
 async fn sweep(app: App) {
     for round in (0..SWEEP_EVERY).cycle() {
-        let engine = app.engine();
         let swept = match round {
-            0 => engine.upkeep.sweep().await,
-            _ => engine.upkeep.sweep_streams().await,
+            0 => app.upkeep.sweep().await,
+            _ => app.upkeep.sweep_streams().await,
         };
         match swept {
             Ok(0) => {}

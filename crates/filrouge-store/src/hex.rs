@@ -2,25 +2,13 @@
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-/// Writes bytes.
-#[must_use]
-pub fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 /// Reads exactly `N` bytes; upper-case digits are refused, so that bytes have one spelling.
 #[must_use]
 pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    let lower = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
-    if digits.len() != 2 * N || !digits.iter().all(lower) {
-        return None;
-    }
     let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
+    hex::decode_to_slice(text, &mut bytes).ok()?;
+    let upper = text.bytes().any(|digit| digit.is_ascii_uppercase());
+    (!upper).then_some(bytes)
 }
 
 /// Writes the digits.
@@ -28,7 +16,7 @@ pub fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 /// # Errors
 /// The serializer's.
 pub fn serialize<const N: usize, S: Serializer>(bytes: &[u8; N], s: S) -> Result<S::Ok, S::Error> {
-    s.serialize_str(&to_hex(bytes))
+    s.serialize_str(&hex::encode(bytes))
 }
 
 /// Reads the digits.

@@ -11,7 +11,6 @@ use super::sign::{PublicKey, sign};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS, item};
 use crate::caller::{Caller, Permission};
 use crate::engine::Bundles;
-use filrouge_store::hex::to_hex;
 
 /// Takes a bundle's bytes as they are written; a failure ends the writing.
 pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;
@@ -82,7 +81,7 @@ fn write<V: View + ?Sized>(
         tenant_id: loaded.row.tenant_id.to_string(),
         session_id: loaded.row.session_id.to_string(),
         last_seq: loaded.head.last_seq,
-        link: to_hex(&loaded.head.link),
+        link: hex::encode(loaded.head.link),
         session,
         turns,
         items,
@@ -127,7 +126,7 @@ fn section(
         digest.update(text.as_bytes());
         sink(text)
     })?;
-    Ok(to_hex(&digest.finalize()))
+    Ok(hex::encode(digest.finalize()))
 }
 
 /// What stands before an element of a list.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use filrouge_store::hex::{from_hex, to_hex};
+use filrouge_store::hex::from_hex;
 use filrouge_store::record::{ChainedItem, Event, Proof};
 use filrouge_types::{Item, ItemBody, RawJson, Timestamp, TurnId, select_members, take_members};
 use serde::Deserialize;
@@ -43,17 +43,17 @@ pub(super) fn write(one: &ChainedItem) -> Result<String, serde_json::Error> {
     // Writing to a string does not fail.
     let _ = write!(out, ",\"events\":{events}");
     let _ = match one.proof {
-        Proof::Salt(salt) => write!(out, ",\"salt\":\"{}\"", to_hex(&salt)),
+        Proof::Salt(salt) => write!(out, ",\"salt\":\"{}\"", hex::encode(salt)),
         Proof::Erased {
             commitment,
             redaction_seq,
         } => write!(
             out,
             ",\"commitment\":\"{}\",\"redaction_seq\":{redaction_seq}",
-            to_hex(&commitment)
+            hex::encode(commitment)
         ),
     };
-    let _ = write!(out, ",\"link\":\"{}\"}}", to_hex(&one.link));
+    let _ = write!(out, ",\"link\":\"{}\"}}", hex::encode(one.link));
     Ok(out)
 }
 

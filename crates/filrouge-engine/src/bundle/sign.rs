@@ -6,7 +6,7 @@ use std::str::FromStr;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use filrouge_store::{KeyId, Keyring};
 
-use filrouge_store::hex::{from_hex, to_hex};
+use filrouge_store::hex::from_hex;
 
 /// Keeps a signature of a head from passing as one of something else.
 const LABEL: &[u8] = b"filrouge bundle 1\0";
@@ -34,7 +34,7 @@ impl FromStr for PublicKey {
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&to_hex(&self.0))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
@@ -66,7 +66,7 @@ impl PublicKey {
 /// Signs a head with key `id`; gives hexadecimal digits.
 pub(super) fn sign(keyring: &Keyring, id: KeyId, head: &str) -> Option<String> {
     let key = SigningKey::from_bytes(&keyring.signing_seed(id)?);
-    Some(to_hex(&key.sign(&message(head)).to_bytes()))
+    Some(hex::encode(key.sign(&message(head)).to_bytes()))
 }
 
 fn message(head: &str) -> Vec<u8> {

@@ -15,7 +15,6 @@ use super::export::{Head, json};
 use super::item;
 use super::read::{List, Sections, Unread, sections};
 use super::sign::PublicKey;
-use filrouge_store::hex::to_hex;
 
 /// What a bundle's verification has looked at and found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -247,7 +246,7 @@ fn compare_turns(id: &str, said: &List<'_>, turns: &[Turn]) -> Result<(), Refuse
 }
 
 pub(super) fn digest(text: &str) -> String {
-    to_hex(&Sha256::digest(text.as_bytes()))
+    hex::encode(Sha256::digest(text.as_bytes()))
 }
 
 const CHANGED: &str = "{}: the bytes are not those that were signed";
@@ -297,7 +296,7 @@ fn check_head(
     let session = &adopt.session;
     if head.tenant_id != session.tenant_id.as_str()
         || head.session_id != session.session_id.as_str()
-        || (head.last_seq, &head.link) != (adopt.items.len() as u64, &to_hex(&link))
+        || (head.last_seq, &head.link) != (adopt.items.len() as u64, &hex::encode(link))
     {
         let what = "head: it is not the head of this session";
         return Err(wrong(what.into()));

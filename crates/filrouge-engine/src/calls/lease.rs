@@ -18,7 +18,6 @@ use crate::caller::{Caller, Permission};
 use crate::core::{Core, unexpected};
 use crate::engine::Calls;
 use crate::written::Written;
-use filrouge_store::hex::to_hex;
 
 /// How often who waits looks for itself: of a session that is not in the ledger no commit tells.
 const LOOK: Duration = Duration::from_millis(100);
@@ -299,7 +298,7 @@ impl Calls {
         fence: u64,
         holder: &str,
     ) -> Result<(), Failure> {
-        let waiter = to_hex(&Sha256::digest(holder)[..8]);
+        let waiter = hex::encode(&Sha256::digest(holder)[..8]);
         let of = format!("{fence}:{waiter}");
         self.record_own_event(scope, session, "call_lock_timeout", &of, None)
             .await

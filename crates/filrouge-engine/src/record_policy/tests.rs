@@ -409,7 +409,7 @@ async fn no_address_is_stored() {
         .ledger()
         .keyring()
         .address_hash(caller.tenant(), "192.0.2.1");
-    let hash = filrouge_store::hex::to_hex(&hash);
+    let hash = hex::encode(hash);
     let expected = format!(r#"{{"channel":"web","ip_hash":"{hash}"}}"#);
     assert_eq!(turn.metadata.as_str(), expected);
     let end = FinalizeTurn {
@@ -426,11 +426,7 @@ async fn no_address_is_stored() {
         .ledger()
         .keyring()
         .address_hash(caller.tenant(), "198.51.100.7");
-    assert!(
-        turn.metadata
-            .as_str()
-            .contains(&filrouge_store::hex::to_hex(&other))
-    );
+    assert!(turn.metadata.as_str().contains(&hex::encode(other)));
     let question = stored(&engine, &caller).await.remove(0);
     let context = question.body.metadata.unwrap();
 

@@ -2,21 +2,26 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
+use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::principal::Credential;
 use crate::outgoing;
 
 /// Most bytes of a key set.
 const SET_BYTES: usize = 256 << 10;
 /// Most keys of a set.
 const SET_KEYS: usize = 100;
+/// Most tokens whose verification is remembered.
+const TOKENS: usize = 20_000;
 /// A fetch that takes longer has failed.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
 /// Fewest bytes of an RSA modulus: 2048 bits.
@@ -77,52 +82,44 @@ pub enum JwtError {
 /// A key that can verify.
 pub(super) struct VerifyingKey {
     kid: Option<String>,
-    algorithm: Option<String>,
-    kind: Kind,
+    /// Those that the key can be used with.
+    algorithms: Vec<Algorithm>,
     pub(super) key: DecodingKey,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Rsa,
-    P256,
-    P384,
-    Ed25519,
-}
-
-impl Kind {
-    const fn of(algorithm: Algorithm) -> Option<Self> {
-        match algorithm {
-            Algorithm::RS256
-            | Algorithm::RS384
-            | Algorithm::RS512
-            | Algorithm::PS256
-            | Algorithm::PS384
-            | Algorithm::PS512 => Some(Self::Rsa),
-            Algorithm::ES256 => Some(Self::P256),
-            Algorithm::ES384 => Some(Self::P384),
-            Algorithm::EdDSA => Some(Self::Ed25519),
-            _ => None,
-        }
-    }
-}
+const RSA: &[Algorithm] = &[
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+];
 
 /// The keys of an issuer as they were last seen.
-#[derive(Default)]
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
     /// The bytes they were read from.
     pub(super) bytes: Vec<u8>,
+    /// What these keys have verified, by the token's hash; the token itself is not kept.
+    pub(super) verified: Cache<[u8; 32], Arc<Credential>>,
+}
+
+impl Default for KeySet {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            bytes: Vec::new(),
+            verified: Cache::new(TOKENS),
+        }
+    }
 }
 
 impl KeySet {
     /// The key of a token: the one it names, or when it names none the only one that fits.
     pub(super) fn find(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&VerifyingKey> {
-        let kind = Kind::of(algorithm)?;
-        let name = format!("{algorithm:?}");
         let mut fitting = self.keys.iter().filter(|key| {
-            key.kind == kind
-                && key.algorithm.as_ref().is_none_or(|own| *own == name)
+            key.algorithms.contains(&algorithm)
                 && kid.is_none_or(|kid| key.kid.as_deref() == Some(kid))
         });
         match (fitting.next(), fitting.next()) {
@@ -152,13 +149,17 @@ impl KeySet {
                 "keys of the issuer that cannot verify tokens were left out"
             );
         }
-        Ok(Self { keys, bytes })
+        Ok(Self {
+            keys,
+            bytes,
+            ..Self::default()
+        })
     }
 }
 
 /// Takes the public keys for signatures; secret ones, those for encryption and weak ones are not taken.
 fn verifying(value: Value) -> Option<VerifyingKey> {
-    let algorithm = match value.get("alg") {
+    let named = match value.get("alg") {
         None => None,
         Some(name) => Some(name.as_str()?.to_owned()),
     };
@@ -166,78 +167,78 @@ fn verifying(value: Value) -> Option<VerifyingKey> {
     if matches!(&jwk.common.public_key_use, Some(other) if *other != PublicKeyUse::Signature) {
         return None;
     }
-    let kind = match &jwk.algorithm {
+    let usable = match &jwk.algorithm {
         AlgorithmParameters::RSA(rsa) => {
             let modulus = URL_SAFE_NO_PAD.decode(&rsa.n).ok()?;
             let significant = modulus.iter().skip_while(|byte| **byte == 0).count();
-            (significant >= RSA_BYTES).then_some(Kind::Rsa)
+            RSA.iter()
+                .filter(|_| significant >= RSA_BYTES)
+                .copied()
+                .collect()
         }
-        AlgorithmParameters::EllipticCurve(ec) => match ec.curve {
-            EllipticCurve::P256 => Some(Kind::P256),
-            EllipticCurve::P384 => Some(Kind::P384),
-            _ => None,
-        },
-        AlgorithmParameters::OctetKeyPair(pair) => {
-            (pair.curve == EllipticCurve::Ed25519).then_some(Kind::Ed25519)
+        AlgorithmParameters::EllipticCurve(ec) if ec.curve == EllipticCurve::P256 => {
+            vec![Algorithm::ES256]
         }
-        _ => None,
-    }?;
+        AlgorithmParameters::EllipticCurve(ec) if ec.curve == EllipticCurve::P384 => {
+            vec![Algorithm::ES384]
+        }
+        AlgorithmParameters::OctetKeyPair(pair) if pair.curve == EllipticCurve::Ed25519 => {
+            vec![Algorithm::EdDSA]
+        }
+        _ => Vec::new(),
+    };
+    let named = |algorithm: &Algorithm| {
+        named
+            .as_ref()
+            .is_none_or(|n| *n == format!("{algorithm:?}"))
+    };
+    let algorithms: Vec<_> = usable.into_iter().filter(named).collect();
+    if algorithms.is_empty() {
+        return None;
+    }
     Some(VerifyingKey {
         kid: jwk.common.key_id.clone(),
-        algorithm,
-        kind,
+        algorithms,
         key: DecodingKey::from_jwk(&jwk).ok()?,
     })
 }
 
 /// Fetches key sets.
-pub(super) struct Fetcher {
-    source: JwksSource,
-    client: Option<reqwest::Client>,
+pub(super) enum Fetcher {
+    Url(reqwest::Client, reqwest::Url),
+    File(PathBuf),
 }
 
 impl Fetcher {
     pub(super) fn new(source: JwksSource) -> Result<Self, JwtError> {
-        let client = match &source {
-            JwksSource::File(_) => None,
-            JwksSource::Url(text) => {
-                let url = reqwest::Url::parse(text)
-                    .ok()
-                    .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-                    .filter(|url| url.username().is_empty() && url.password().is_none())
-                    .ok_or(JwtError::Address)?;
-                if url.scheme() == "http" {
-                    tracing::warn!(
-                        host = url.host_str(),
-                        "the issuer's keys come unencrypted: who sits in between can let anybody in"
-                    );
-                }
-                Some(outgoing::client(FETCH_WITHIN).map_err(JwtError::Client)?)
-            }
+        let text = match source {
+            JwksSource::File(path) => return Ok(Self::File(path)),
+            JwksSource::Url(text) => text,
         };
-        Ok(Self { source, client })
+        let url = outgoing::address(&text).ok_or(JwtError::Address)?;
+        if url.scheme() == "http" {
+            tracing::warn!(
+                host = url.host_str(),
+                "the issuer's keys come unencrypted: who sits in between can let anybody in"
+            );
+        }
+        let client = outgoing::client(FETCH_WITHIN).map_err(JwtError::Client)?;
+        Ok(Self::Url(client, url))
     }
 
     pub(super) async fn fetch(&self) -> Result<Vec<u8>, JwtError> {
-        match (&self.source, &self.client) {
-            (JwksSource::Url(url), Some(client)) => download(client, url).await,
-            (JwksSource::Url(_), None) => Err(JwtError::Address),
-            (JwksSource::File(path), _) => {
-                let read = std::fs::File::open(path).and_then(|file| {
-                    let mut bytes = Vec::new();
-                    let mut bounded = std::io::Read::take(file, SET_BYTES as u64 + 1);
-                    std::io::Read::read_to_end(&mut bounded, &mut bytes).map(|_| bytes)
-                });
-                let bytes = read.map_err(|source| JwtError::File {
-                    path: path.display().to_string(),
-                    source,
-                })?;
-                if bytes.len() > SET_BYTES {
-                    return Err(JwtError::TooLarge);
-                }
-                Ok(bytes)
-            }
+        let path = match self {
+            Self::Url(client, url) => return download(client, url).await,
+            Self::File(path) => path,
+        };
+        let bytes = std::fs::read(path).map_err(|source| JwtError::File {
+            path: path.display().to_string(),
+            source,
+        })?;
+        if bytes.len() > SET_BYTES {
+            return Err(JwtError::TooLarge);
         }
+        Ok(bytes)
     }
 }
 
@@ -245,8 +246,8 @@ fn unfetched(error: reqwest::Error) -> JwtError {
     JwtError::Fetch(error.without_url())
 }
 
-async fn download(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, JwtError> {
-    let mut response = client.get(url).send().await.map_err(unfetched)?;
+async fn download(client: &reqwest::Client, url: &reqwest::Url) -> Result<Vec<u8>, JwtError> {
+    let mut response = client.get(url.clone()).send().await.map_err(unfetched)?;
     if response.status() != reqwest::StatusCode::OK {
         return Err(JwtError::Status(response.status().as_u16()));
     }

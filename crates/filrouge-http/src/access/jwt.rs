@@ -6,18 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use filrouge_engine::api_keys::Role;
 use filrouge_engine::caller::Holder;
 use filrouge_types::{IdentityId, TenantId, Timestamp};
-use jsonwebtoken::{Algorithm, Validation};
-use serde::Deserialize;
+use jsonwebtoken::{Algorithm, Header, Validation};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::cache::{Cache, TokenHash};
 use super::jwks::{Fetcher, KeySet};
 pub use super::jwks::{JwksSource, JwtError};
 use super::principal::{Credential, Subject};
@@ -34,22 +30,22 @@ const FETCH_EVERY: Duration = Duration::from_secs(300);
 pub struct JwtAlgorithm(Algorithm);
 
 impl JwtAlgorithm {
-    const KNOWN: [(&'static str, Algorithm); 9] = [
-        ("RS256", Algorithm::RS256),
-        ("RS384", Algorithm::RS384),
-        ("RS512", Algorithm::RS512),
-        ("PS256", Algorithm::PS256),
-        ("PS384", Algorithm::PS384),
-        ("PS512", Algorithm::PS512),
-        ("ES256", Algorithm::ES256),
-        ("ES384", Algorithm::ES384),
-        ("EdDSA", Algorithm::EdDSA),
+    const KNOWN: [Algorithm; 9] = [
+        Algorithm::RS256,
+        Algorithm::RS384,
+        Algorithm::RS512,
+        Algorithm::PS256,
+        Algorithm::PS384,
+        Algorithm::PS512,
+        Algorithm::ES256,
+        Algorithm::ES384,
+        Algorithm::EdDSA,
     ];
 
     /// All that can be accepted.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        Self::KNOWN.iter().map(|(_, a)| Self(*a)).collect()
+        Self::KNOWN.map(Self).into()
     }
 }
 
@@ -70,10 +66,9 @@ impl FromStr for JwtAlgorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(text: &str) -> Result<Self, UnknownAlgorithm> {
-        let known = Self::KNOWN.iter().find(|(name, _)| *name == text);
-        known
-            .map(|(_, algorithm)| Self(*algorithm))
-            .ok_or_else(|| UnknownAlgorithm(text.to_owned()))
+        let mut all = Self::all().into_iter();
+        let known = all.find(|algorithm| algorithm.to_string() == text);
+        known.ok_or_else(|| UnknownAlgorithm(text.to_owned()))
     }
 }
 
@@ -107,17 +102,8 @@ pub(super) struct Verifier {
     keys: RwLock<Arc<KeySet>>,
     /// When the issuer was last asked; held while it is asked, so that many who wait cost one question.
     asked: tokio::sync::Mutex<Instant>,
-    cache: Mutex<Cache>,
     failures: AtomicU64,
     failure: Mutex<Option<String>>,
-}
-
-/// The part of a token's header that is looked at.
-#[derive(Deserialize)]
-struct Head {
-    alg: String,
-    kid: Option<String>,
-    crit: Option<Value>,
 }
 
 impl Verifier {
@@ -132,7 +118,6 @@ impl Verifier {
             fetcher,
             keys: RwLock::default(),
             asked: tokio::sync::Mutex::new(Instant::now()),
-            cache: Mutex::default(),
             failures: AtomicU64::new(0),
             failure: Mutex::new(None),
             settings,
@@ -182,9 +167,8 @@ impl Verifier {
             Ok(bytes) => match KeySet::parse(bytes) {
                 Ok(set) => {
                     tracing::info!(issuer = %self.settings.issuer, "the issuer's keys were read");
+                    // With the old keys goes what they have verified.
                     *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
-                    // What a key that is gone has signed counts no more.
-                    self.cached().clear();
                     None
                 }
                 Err(error) => Some(error),
@@ -208,24 +192,20 @@ impl Verifier {
             .clone()
     }
 
-    fn cached(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What a token stands for; `None` when it is not to be believed, whatever the reason.
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Option<Arc<Credential>> {
-        let hash: TokenHash = Sha256::digest(token).into();
-        if let Some(known) = self.cached().get(&hash) {
+        let hash: [u8; 32] = Sha256::digest(token).into();
+        let mut keys = self.keys();
+        if let Some(known) = keys.verified.get(&hash) {
             return Some(known).filter(|c| c.expires_at.is_some_and(|end| now < end));
         }
-        let (head, algorithm) = self.head(token)?;
-        let mut keys = self.keys();
-        if keys.find(head.kid.as_deref(), algorithm).is_none() {
+        let head = self.head(token)?;
+        if keys.find(head.kid.as_deref(), head.alg).is_none() {
             self.refresh(FETCH_GAP).await;
             keys = self.keys();
         }
-        let key = keys.find(head.kid.as_deref(), algorithm)?;
-        let mut validation = Validation::new(algorithm);
+        let key = keys.find(head.kid.as_deref(), head.alg)?;
+        let mut validation = Validation::new(head.alg);
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&[&self.settings.audience]);
         validation.set_required_spec_claims(&["iss", "aud", "exp"]);
@@ -236,26 +216,16 @@ impl Verifier {
             .ok()?
             .claims;
         let credential = Arc::new(self.credential(&claims, now)?);
-        let mut cache = self.cached();
-        // Under the lock: keys that were taken back meanwhile have cleared the cache for good.
-        if Arc::ptr_eq(&keys, &self.keys()) {
-            cache.put(hash, credential.clone());
-        } else {
-            cache.remove(&hash);
-        }
+        keys.verified.insert(hash, credential.clone());
         Some(credential)
     }
 
-    fn head(&self, token: &str) -> Option<(Head, Algorithm)> {
-        let encoded = token.split('.').next()?;
-        let head: Head = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(encoded).ok()?).ok()?;
+    /// The header of a token whose algorithm is accepted.
+    fn head(&self, token: &str) -> Option<Header> {
+        let head = jsonwebtoken::decode_header(token).ok()?;
+        let accepted = self.settings.algorithms.contains(&JwtAlgorithm(head.alg));
         // RFC 7515: who does not understand what is critical must refuse.
-        if head.crit.is_some() {
-            return None;
-        }
-        let algorithm: JwtAlgorithm = head.alg.parse().ok()?;
-        let accepted = self.settings.algorithms.contains(&algorithm);
-        accepted.then_some((head, algorithm.0))
+        (accepted && head.crit.is_none()).then_some(head)
     }
 
     fn credential(&self, claims: &Map<String, Value>, now: Timestamp) -> Option<Credential> {

@@ -8,6 +8,7 @@ use filrouge_types::{ErrorCode, Timestamp};
 use percent_encoding::percent_decode_str;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
+use utoipa::openapi::path::{Parameter, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
@@ -100,18 +101,26 @@ fn known<T: IntoParams>() -> String {
     }
 }
 
+macro_rules! no_parameters {
+    ($($type:ident),+) => {$(
+        impl IntoParams for $type {
+            fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+                Vec::new()
+            }
+        }
+    )+};
+}
+
 /// A route without parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NoParameters {}
 
-impl IntoParams for NoParameters {
-    fn into_params(
-        _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
-    ) -> Vec<utoipa::openapi::path::Parameter> {
-        Vec::new()
-    }
-}
+/// A route that ignores its query.
+#[derive(Deserialize)]
+pub struct AnyQuery {}
+
+no_parameters!(NoParameters, AnyQuery);
 
 macro_rules! schemas {
     ($($type:ident: $schema:expr;)+) => {$(

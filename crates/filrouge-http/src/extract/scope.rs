@@ -1,7 +1,7 @@
 //! Whose request it is, what it may do, and what its path names.
 //!
-//! A route states its permission in its signature, `InSession<may::Read>`, so that a request without it is refused before
-//! its body is read. The service that it calls checks again.
+//! A route states its permission and its query in its signature, `InSession<may::Read, ListQuery>`, so that a request
+//! without them is refused before its body is read. The service that it calls checks again.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,10 @@ use filrouge_engine::caller::Caller;
 use filrouge_store::command::Hold;
 use filrouge_types::{ErrorCode, SessionId, TurnId};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use utoipa::IntoParams;
 
+use super::query::{NoParameters, Query};
 use crate::access::{Needs, Principal, shown_session_token};
 use crate::layer::HttpLayer;
 use crate::limits::RateSubject;
@@ -22,27 +25,31 @@ use crate::problem::Problem;
 const FENCE: &str = "filrouge-fence";
 
 /// A request about the tenant.
-pub struct InTenant<P> {
+pub struct InTenant<P, Q = NoParameters> {
     /// On whose behalf it comes.
     pub caller: Caller,
     /// The credentials it came with.
     pub principal: Principal,
+    /// Its query.
+    pub query: Q,
     needs: PhantomData<P>,
 }
 
 /// The session of the path.
-pub struct InSession<P> {
+pub struct InSession<P, Q = NoParameters> {
     /// On whose behalf it comes.
     pub caller: Caller,
     /// The session.
     pub session: SessionId,
     /// The credentials it came with.
     pub principal: Principal,
+    /// Its query.
+    pub query: Q,
     needs: PhantomData<P>,
 }
 
 /// The turn of the path, in its session.
-pub struct InTurn<P> {
+pub struct InTurn<P, Q = NoParameters> {
     /// On whose behalf it comes.
     pub caller: Caller,
     /// The session.
@@ -51,6 +58,8 @@ pub struct InTurn<P> {
     pub turn: TurnId,
     /// The credentials it came with.
     pub principal: Principal,
+    /// Its query.
+    pub query: Q,
     needs: PhantomData<P>,
 }
 
@@ -131,15 +140,16 @@ fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(),
     Ok(())
 }
 
-/// A request that needs `P`, once it was counted; its session and turn, if its path names them.
-async fn enter<S, P>(
+/// A request that needs `P` and has the query `Q`, once it was counted; its session and turn, if its path names them.
+async fn enter<S, P, Q>(
     parts: &mut Parts,
     state: &S,
-) -> Result<(InTenant<P>, Option<SessionId>, Option<TurnId>), Problem>
+) -> Result<(InTenant<P, Q>, Option<SessionId>, Option<TurnId>), Problem>
 where
     S: Send + Sync,
     HttpLayer: FromRef<S>,
     P: Needs,
+    Q: DeserializeOwned + IntoParams,
 {
     let http = HttpLayer::from_ref(state);
     let (principal, caller) = caller::<P>(parts, &http)?;
@@ -151,11 +161,12 @@ where
     let session = named.session_id.map(SessionId::new).transpose();
     let session = session.map_err(|e| invalid(e.to_string()))?;
     let turn = named.turn_id.as_deref().map(turn_id).transpose()?;
-    let needs = PhantomData;
+    let Query(query) = Query::from_request_parts(parts, state).await?;
     let in_tenant = InTenant {
         caller,
         principal,
-        needs,
+        query,
+        needs: PhantomData,
     };
     Ok((in_tenant, session, turn))
 }
@@ -165,11 +176,12 @@ fn unnamed() -> Problem {
     Problem::new(ErrorCode::Internal, "the route's path does not name it")
 }
 
-impl<S, P> FromRequestParts<S> for InTenant<P>
+impl<S, P, Q> FromRequestParts<S> for InTenant<P, Q>
 where
     S: Send + Sync,
     HttpLayer: FromRef<S>,
     P: Needs,
+    Q: DeserializeOwned + IntoParams,
 {
     type Rejection = Problem;
 
@@ -178,11 +190,12 @@ where
     }
 }
 
-impl<S, P> FromRequestParts<S> for InSession<P>
+impl<S, P, Q> FromRequestParts<S> for InSession<P, Q>
 where
     S: Send + Sync,
     HttpLayer: FromRef<S>,
     P: Needs,
+    Q: DeserializeOwned + IntoParams,
 {
     type Rejection = Problem;
 
@@ -192,16 +205,18 @@ where
             caller: of.caller,
             session: session.ok_or_else(unnamed)?,
             principal: of.principal,
+            query: of.query,
             needs: of.needs,
         })
     }
 }
 
-impl<S, P> FromRequestParts<S> for InTurn<P>
+impl<S, P, Q> FromRequestParts<S> for InTurn<P, Q>
 where
     S: Send + Sync,
     HttpLayer: FromRef<S>,
     P: Needs,
+    Q: DeserializeOwned + IntoParams,
 {
     type Rejection = Problem;
 
@@ -212,6 +227,7 @@ where
             session: session.ok_or_else(unnamed)?,
             turn: turn.ok_or_else(unnamed)?,
             principal: of.principal,
+            query: of.query,
             needs: of.needs,
         })
     }

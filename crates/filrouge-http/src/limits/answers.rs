@@ -6,33 +6,16 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Bytes that are handed to the connection at one time: it takes no more before these are written, whatever the
 /// peer does.
 const FRAME: usize = 64 << 10;
 
-/// The turns of large answers.
-#[derive(Debug)]
-pub(super) struct LargeAnswers(Arc<Semaphore>);
-
-impl LargeAnswers {
-    pub(super) fn new(at_once: usize) -> Self {
-        Self(Arc::new(Semaphore::new(
-            at_once.clamp(1, Semaphore::MAX_PERMITS),
-        )))
-    }
-
-    pub(super) async fn acquire(&self) -> Option<LargeAnswer> {
-        let permit = self.0.clone().acquire_owned().await;
-        permit.ok().map(|_permit| LargeAnswer { _permit })
-    }
-}
-
 /// Leave to build one large answer; given back when dropped.
 #[derive(Debug)]
 pub struct LargeAnswer {
-    _permit: OwnedSemaphorePermit,
+    pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl LargeAnswer {
@@ -113,16 +96,18 @@ impl HttpBody for Held {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
+    use tokio::sync::Semaphore;
+
+    async fn leave(answers: &Arc<Semaphore>) -> LargeAnswer {
+        let _permit = answers.clone().acquire_owned().await.unwrap();
+        LargeAnswer { _permit }
+    }
 
     #[tokio::test]
     async fn a_leave_is_held_until_the_last_byte_is_gone() {
-        let answers = LargeAnswers::new(1);
+        let answers = Arc::new(Semaphore::new(1));
         let text: Vec<u8> = (0..2 * FRAME + 1).map(|n| (n % 251) as u8).collect();
-        let mut body = answers
-            .acquire()
-            .await
-            .unwrap()
-            .hold_in(Body::from(text.clone()));
+        let mut body = leave(&answers).await.hold_in(Body::from(text.clone()));
         let (mut all, mut last) = (Vec::new(), Bytes::new());
         while let Some(frame) = body.frame().await {
             last = frame.unwrap().into_data().unwrap();
@@ -133,21 +118,17 @@ mod tests {
         }
         assert!(all == text && HttpBody::is_end_stream(&body));
         drop(body);
-        assert_eq!(
-            answers.0.available_permits(),
-            0,
-            "its bytes are still there"
-        );
+        assert_eq!(answers.available_permits(), 0, "its bytes are still there");
         drop(last);
-        assert_eq!(answers.0.available_permits(), 1);
+        assert_eq!(answers.available_permits(), 1);
     }
 
     #[tokio::test]
     async fn a_body_that_is_given_up_gives_the_leave_back() {
-        let answers = LargeAnswers::new(1);
-        let body = answers.acquire().await.unwrap().hold_in(Body::from("text"));
-        assert_eq!(answers.0.available_permits(), 0);
+        let answers = Arc::new(Semaphore::new(1));
+        let body = leave(&answers).await.hold_in(Body::from("text"));
+        assert_eq!(answers.available_permits(), 0);
         drop(body);
-        assert_eq!(answers.0.available_permits(), 1);
+        assert_eq!(answers.available_permits(), 1);
     }
 }

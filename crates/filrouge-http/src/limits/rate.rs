@@ -78,10 +78,9 @@ struct Kind {
 }
 
 impl Kind {
-    fn new(what: &'static str, name: &'static str, rate: Option<Rate>) -> Option<Self> {
-        let rate = rate?;
+    fn new(what: &'static str, name: &'static str, rate: Rate) -> Self {
         let quota = Quota::per_second(rate.per_second).allow_burst(rate.burst);
-        Some(Self {
+        Self {
             what,
             name,
             limiter: RateLimiter::keyed(quota),
@@ -89,7 +88,7 @@ impl Kind {
             clock: DefaultClock::default(),
             began: Instant::now(),
             swept: AtomicU64::new(0),
-        })
+        }
     }
 
     fn check(&self, subject: &str) -> Result<(), Retry> {
@@ -114,45 +113,30 @@ impl Kind {
     }
 }
 
-/// All three kinds; those that are not configured are free.
-pub(super) struct Rates {
-    key: Option<Kind>,
-    identity: Option<Kind>,
-    session: Option<Kind>,
-}
+/// Those of keys, identities and sessions; what is not configured is free.
+pub(super) struct Rates([Option<Kind>; 3]);
 
 impl Rates {
     pub(super) fn new(settings: &LimitSettings) -> Self {
-        Self {
-            key: Kind::new(
-                "too many requests with this key",
-                "key",
-                settings.rate_per_key,
-            ),
-            identity: Kind::new(
-                "too many requests of this identity",
-                "identity",
-                settings.rate_per_identity,
-            ),
-            session: Kind::new(
-                "too many requests to this session",
-                "session",
-                settings.rate_per_session,
-            ),
-        }
+        let kind = |what, name, rate: Option<Rate>| rate.map(|rate| Kind::new(what, name, rate));
+        let key = "too many requests with this key";
+        let identity = "too many requests of this identity";
+        let session = "too many requests to this session";
+        Self([
+            kind(key, "key", settings.rate_per_key),
+            kind(identity, "identity", settings.rate_per_identity),
+            kind(session, "session", settings.rate_per_session),
+        ])
     }
 
     /// Whether any rate is configured: without one nobody has to be named.
-    pub(super) const fn any(&self) -> bool {
-        self.key.is_some() || self.identity.is_some() || self.session.is_some()
+    pub(super) fn any(&self) -> bool {
+        self.0.iter().any(Option::is_some)
     }
 
     pub(super) fn check(&self, subject: &RateSubject<'_>) -> Result<(), Retry> {
-        for (kind, name) in [
-            (&self.key, subject.key),
-            (&self.identity, subject.identity),
-            (&self.session, subject.session),
-        ] {
+        let names = [subject.key, subject.identity, subject.session];
+        for (kind, name) in self.0.iter().zip(names) {
             if let (Some(kind), Some(name)) = (kind, name) {
                 kind.check(name)?;
             }
@@ -161,10 +145,7 @@ impl Rates {
     }
 
     pub(super) fn shrink(&self) {
-        for kind in [&self.key, &self.identity, &self.session]
-            .into_iter()
-            .flatten()
-        {
+        for kind in self.0.iter().flatten() {
             kind.limiter.retain_recent();
             kind.limiter.shrink_to_fit();
         }
@@ -221,7 +202,7 @@ mod tests {
         for n in 0..1000 {
             rates.check(&identity(&n.to_string())).unwrap();
         }
-        let kind = rates.identity.as_ref().unwrap();
+        let kind = rates.0[1].as_ref().unwrap();
         assert_eq!(kind.limiter.len(), 1000);
         std::thread::sleep(Duration::from_millis(20));
         rates.shrink();

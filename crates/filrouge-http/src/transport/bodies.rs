@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
+use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::timeout;
@@ -12,11 +13,11 @@ use tokio::time::timeout;
 use super::phase::Phase;
 
 /// Most bytes of a body nobody wants that are read so that its connection can go on.
-const REST_MAX: u64 = 256 << 10;
+const REST_MAX: usize = 256 << 10;
 /// How long they are waited for.
 const REST_WITHIN: Duration = Duration::from_secs(2);
 
-/// A request's body.
+/// A request's body, which is handed back if it was not read to its end.
 pub(super) struct Asked {
     body: Option<Incoming>,
     begun: bool,
@@ -24,28 +25,17 @@ pub(super) struct Asked {
     phase: Phase,
 }
 
-/// A body that was not read to its end.
-struct GivenUp {
-    body: Incoming,
-    /// Some of it was read: its reader found it too large, too slow or no good.
-    begun: bool,
-}
+/// A body that was not read to its end, and whether some of it was: its reader found it too large, too slow or no good.
+type GivenUp = (Incoming, bool);
 
 impl Asked {
     /// The body, and where what its reader leaves of it can be taken from.
     pub(super) fn new(body: Incoming, phase: Phase) -> (Self, Rest) {
-        let (given_up, rest) = match body.is_end_stream() {
-            true => (None, None),
-            false => {
-                let (given_up, rest) = oneshot::channel();
-                (Some(given_up), Some(rest))
-            }
-        };
-        let body = Some(body);
+        let (given_up, rest) = oneshot::channel();
         let asked = Self {
-            body,
+            body: Some(body),
             begun: false,
-            given_up,
+            given_up: Some(given_up),
             phase: phase.clone(),
         };
         (asked, Rest { rest, phase })
@@ -54,7 +44,7 @@ impl Asked {
 
 /// What a request that was answered left of its body.
 pub(super) struct Rest {
-    rest: Option<Receiver<GivenUp>>,
+    rest: Receiver<GivenUp>,
     phase: Phase,
 }
 
@@ -64,35 +54,21 @@ impl Rest {
     /// client waits to be told whether to send it.
     pub(super) async fn read_away(mut self, awaits_continue: bool) -> bool {
         // A body that is still being read will be read to its end, or end its connection.
-        let rest = self.rest.take().and_then(|mut rest| rest.try_recv().ok());
-        let Some(GivenUp { mut body, begun }) = rest else {
+        let Ok((body, begun)) = self.rest.try_recv() else {
             return true;
         };
+        let small = body.size_hint().lower() <= REST_MAX as u64;
+        let reading = Limited::new(body, REST_MAX).collect();
         let read = !awaits_continue
             && !begun
-            && body.size_hint().lower() <= REST_MAX
-            && timeout(REST_WITHIN, read_out(&mut body))
+            && small
+            && timeout(REST_WITHIN, reading)
                 .await
-                .unwrap_or(false);
+                .is_ok_and(|read| read.is_ok());
         if !read {
             self.phase.leave_unread();
         }
         read
-    }
-}
-
-/// Whether its end came within [`REST_MAX`].
-async fn read_out(body: &mut Incoming) -> bool {
-    let mut bytes = 0;
-    loop {
-        match std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
-            None => return true,
-            Some(Err(_)) => return false,
-            Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
-        }
-        if bytes > REST_MAX {
-            return false;
-        }
     }
 }
 
@@ -132,8 +108,7 @@ impl Drop for Asked {
         if body.is_end_stream() {
             return;
         }
-        let begun = self.begun;
-        if given_up.send(GivenUp { body, begun }).is_err() {
+        if given_up.send((body, self.begun)).is_err() {
             self.phase.leave_unread();
         }
     }

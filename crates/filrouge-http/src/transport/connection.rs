@@ -68,10 +68,9 @@ pub(super) async fn serve(stream: TcpStream, transport: &Transport) {
         .max_headers(HEADERS_MAX)
         .serve_connection(TokioIo::new(socket), service);
     let mut connection = pin!(connection);
-    let mut stopping = transport.http.stopping();
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = super::told(&mut stopping) => {
+        () = transport.http.stopped() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -7,10 +7,10 @@ use tokio::net::TcpStream;
 
 use crate::request_id::HttpRequestId;
 
-fn problem(status: u16, code: ErrorCode, title: &str, detail: &str) -> Bytes {
+fn problem(status: u16, code: ErrorCode, detail: &str) -> Bytes {
     let body = json!({
         "type": format!("urn:filrouge:error:{code}"),
-        "title": title,
+        "title": code.title(),
         "status": status,
         "code": code.as_str(),
         "detail": detail,
@@ -38,31 +38,25 @@ fn problem(status: u16, code: ErrorCode, title: &str, detail: &str) -> Bytes {
 pub(super) fn too_slow() -> Bytes {
     let code = ErrorCode::RequestTimeout;
     let detail = "the head of the request did not arrive in time";
-    problem(code.status(), code, code.title(), detail)
+    problem(code.status(), code, detail)
 }
 
 /// What the protocol's own refusal is told as; `None` when `answer` is not the beginning of one.
 pub(super) fn instead_of(answer: &[u8]) -> Option<Bytes> {
     let status = answer.strip_prefix(b"HTTP/1.")?.get(2..5)?;
-    let code = ErrorCode::BadRequest;
     let (status, detail) = match status {
         b"400" => (400, "this is no HTTP request"),
         b"414" => (414, "the request's target is too long"),
         b"431" => (431, "the request's head is too large"),
         _ => return None,
     };
-    Some(problem(status, code, code.title(), detail))
+    Some(problem(status, ErrorCode::BadRequest, detail))
 }
 
 /// Tells a peer that there is no room. Nothing is waited for and nothing is kept.
 pub(super) fn refuse(stream: &TcpStream) {
     let code = ErrorCode::Overloaded;
-    let text = problem(
-        code.status(),
-        code,
-        code.title(),
-        "there are too many connections",
-    );
+    let text = problem(code.status(), code, "there are too many connections");
     // What is unread when the socket is closed would make the system throw the answer away.
     let _ = stream.try_read(&mut [0; 4096]);
     // A peer that takes no answer gets none.

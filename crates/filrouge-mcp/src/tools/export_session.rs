@@ -11,7 +11,7 @@ use super::{Count, Tool, budget};
 use crate::call::Call;
 use crate::document::Window;
 use crate::refusal::Refusal;
-use crate::text::{Readable, end, quote, word};
+use crate::text::{Readable, end, kind, quote, word};
 
 pub(super) struct ExportSession;
 
@@ -22,38 +22,12 @@ pub(super) struct Arguments {
     #[serde(rename = "sessionID")]
     session_id: Option<String>,
     /// Markdown, one HTML page, or JSON with every message and part; md when left out.
-    format: Option<Format>,
+    #[schemars(with = "Option<String>", extend("enum" = ["md", "html", "json"]))]
+    format: Option<Form>,
     /// At most so many characters of the document; 40,000 when left out.
     max_chars: Option<Count>,
     /// nextCursor of the page before: the pages put together are the document.
     cursor: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Format {
-    #[default]
-    Md,
-    Html,
-    Json,
-}
-
-impl Format {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Md => "md",
-            Self::Html => "html",
-            Self::Json => "json",
-        }
-    }
-
-    const fn form(self) -> Form {
-        match self {
-            Self::Md => Form::Markdown,
-            Self::Html => Form::Html,
-            Self::Json => Form::Json,
-        }
-    }
 }
 
 /// A page of a document.
@@ -66,7 +40,8 @@ pub(crate) struct Page {
     /// The program that wrote it.
     pub(crate) source: String,
     /// The form.
-    pub(crate) format: Format,
+    #[schemars(with = "String", extend("enum" = ["md", "html", "json"]))]
+    pub(crate) format: Form,
     /// The characters of this page.
     pub(crate) content: String,
     /// Where in the document the page begins, in characters.
@@ -83,7 +58,7 @@ pub(crate) struct Page {
 /// when the session had changed, and its id.
 struct Place {
     session: String,
-    format: Format,
+    format: Form,
     offset: usize,
     updated: i64,
 }
@@ -94,9 +69,9 @@ impl Place {
         let mut next = || parts.next();
         let place = (|| {
             let format = match next()? {
-                "md" => Format::Md,
-                "html" => Format::Html,
-                "json" => Format::Json,
+                "md" => Form::Markdown,
+                "html" => Form::Html,
+                "json" => Form::Json,
                 _ => return None,
             };
             let offset = next()?.parse().ok()?;
@@ -118,7 +93,7 @@ impl Place {
     }
 
     fn write(&self) -> String {
-        let (form, offset, updated) = (self.format.word(), self.offset, self.updated);
+        let (form, offset, updated) = (kind(&self.format), self.offset, self.updated);
         format!("{form}.{offset}.{updated}.{}", self.session)
     }
 }
@@ -127,7 +102,7 @@ impl Place {
 pub(crate) fn page(
     call: &Call<'_>,
     session_id: &str,
-    format: Option<Format>,
+    format: Option<Form>,
     cursor: Option<&str>,
     chars: usize,
 ) -> Result<Page, Refusal> {
@@ -147,8 +122,8 @@ pub(crate) fn page(
         return Err(Refusal::invalid(
             format!(
                 "cursor: it goes on in {}, not {}",
-                given.word(),
-                asked.word()
+                kind(&given),
+                kind(&asked)
             ),
             "leave format out, or cursor",
         ));
@@ -157,7 +132,7 @@ pub(crate) fn page(
     let offset = place.as_ref().map_or(0, |place| place.offset);
     let chars = if chars == 0 { MAX_CHARS } else { chars };
     let mut window = Window::new(offset, chars, call.stopped);
-    export(call.library, session_id, format.form(), true, &mut window)?;
+    export(call.library, session_id, format, true, &mut window)?;
     let total = window.total();
     if offset > 0 && offset >= total {
         return Err(Refusal::invalid(
@@ -218,7 +193,7 @@ impl Readable for Page {
     }
 
     fn write(&self, out: &mut String) {
-        let (id, form) = (word(&self.session_id), self.format.word());
+        let (id, form) = (word(&self.session_id), kind(&self.format));
         let shown = self.content.chars().count();
         let (first, last, total) = (self.offset, self.offset + shown, self.total_chars);
         let _ = writeln!(

@@ -3,33 +3,23 @@
 use std::fmt::Write as _;
 
 use filrouge_sources::library::lineage::{Fork, Lineage, Relative, lineage};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use super::Tool;
+use super::{OfSession, Tool};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, end, kind, origins, row, word};
 
 pub(super) struct GetSessionLineage;
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arguments {
-    /// The session; left out: the one you are in, where that can be told.
-    #[serde(rename = "sessionID")]
-    session_id: Option<String>,
-}
-
 impl Tool for GetSessionLineage {
     const NAME: &'static str = "get_session_lineage";
     const TITLE: &'static str = "Where a session comes from";
     const DESCRIPTION: &'static str = "Shows a session's family: the sessions that started it, up to the root; those it has started, with the tool call that did; its siblings; \
         what it was forked from and what was forked from it.";
-    type Arguments = Arguments;
+    type Arguments = OfSession;
     type Answer = Lineage;
 
-    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<Lineage, Refusal> {
+    fn answer(call: &Call<'_>, arguments: OfSession) -> Result<Lineage, Refusal> {
         let session = call.session(arguments.session_id.as_deref())?;
         Ok(lineage(call.library, &session)?)
     }

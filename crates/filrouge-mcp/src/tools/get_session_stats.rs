@@ -3,33 +3,23 @@
 use std::fmt::Write as _;
 
 use filrouge_sources::library::stats::{SessionStats, Sums, session};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
-use super::Tool;
+use super::{OfSession, Tool};
 use crate::call::Call;
 use crate::refusal::Refusal;
 use crate::text::{Readable, end, kind, origins, row, span, word};
 
 pub(super) struct GetSessionStats;
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Arguments {
-    /// The session; left out: the one you are in, where that can be told.
-    #[serde(rename = "sessionID")]
-    session_id: Option<String>,
-}
-
 impl Tool for GetSessionStats {
     const NAME: &'static str = "get_session_stats";
     const TITLE: &'static str = "What a session amounts to";
     const DESCRIPTION: &'static str = "Counts a session: messages, parts, tokens, cost, models, tools with their errors, files changed, time at work; \
         alone, with all it has started, and without messages that were copied from elsewhere.";
-    type Arguments = Arguments;
+    type Arguments = OfSession;
     type Answer = SessionStats;
 
-    fn answer(call: &Call<'_>, arguments: Arguments) -> Result<SessionStats, Refusal> {
+    fn answer(call: &Call<'_>, arguments: OfSession) -> Result<SessionStats, Refusal> {
         let id = call.session(arguments.session_id.as_deref())?;
         Ok(session(call.library, &id)?)
     }

@@ -1,17 +1,17 @@
 //! Whoever calls is answered from what came with their own request.
 
-use filrouge_mcp::{Histories, HttpService, HttpSettings, McpServer, Own};
+use filrouge_mcp::{Histories, HttpService, McpServer, Own};
 use http::{Method, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
 
-use crate::made::library;
+use crate::made::{corpus, library};
 use crate::requests::{call, newest, older, read};
 use crate::talk::{answer, client};
 
 fn service() -> HttpService {
     let server = McpServer::new(Histories::OfCaller, Own::default());
-    HttpService::new(server, &HttpSettings::default())
+    HttpService::new(server, Vec::new())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,12 +76,11 @@ async fn no_caller_no_answer() {
 /// A page in a browser reaches this machine by a name of its own.
 #[tokio::test]
 async fn foreign_names_are_refused() {
-    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
-    let settings = HttpSettings {
-        hosts: vec!["filrouge.example.org".to_owned()],
-        ..HttpSettings::default()
-    };
-    let service = HttpService::new(server, &settings);
+    let server = McpServer::new(
+        Histories::All(Box::new(corpus(library("amber")))),
+        Own::default(),
+    );
+    let service = HttpService::new(server, vec!["filrouge.example.org".to_owned()]);
     let list =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} }).to_string();
     for (host, origin, status) in [
@@ -118,12 +117,11 @@ async fn foreign_names_are_refused() {
 
 #[tokio::test]
 async fn what_is_no_call_is_refused_by_status() {
-    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
-    let settings = HttpSettings {
-        body_bytes: 1_000,
-        ..HttpSettings::default()
-    };
-    let service = HttpService::new(server, &settings);
+    let server = McpServer::new(
+        Histories::All(Box::new(corpus(library("amber")))),
+        Own::default(),
+    );
+    let service = HttpService::new(server, Vec::new());
     let post = || older();
     let body = |text: &str| Full::<bytes::Bytes>::from(text.to_owned());
     let notice = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -131,7 +129,7 @@ async fn what_is_no_call_is_refused_by_status() {
         (post().body(body(notice)).unwrap(), 202),
         (post().method(Method::GET).body(body("")).unwrap(), 405),
         (post().method(Method::DELETE).body(body("")).unwrap(), 405),
-        (post().body(body(&" ".repeat(2_000))).unwrap(), 413),
+        (post().body(body(&" ".repeat(2_000_000))).unwrap(), 413),
     ] {
         let (got, answer) = read(service.handle(request).await).await;
         assert_eq!(got.as_u16(), status, "{answer}");
@@ -167,8 +165,11 @@ async fn what_is_no_call_is_refused_by_status() {
 /// Answers are JSON: who does not take streams is answered as well.
 #[tokio::test]
 async fn json_alone_is_enough_to_accept() {
-    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
-    let service = HttpService::new(server, &HttpSettings::default());
+    let server = McpServer::new(
+        Histories::All(Box::new(corpus(library("amber")))),
+        Own::default(),
+    );
+    let service = HttpService::new(server, Vec::new());
     let list =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} }).to_string();
     for (accept, status) in [

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use filrouge_mcp::Corpus;
+use filrouge_search::Searcher;
 use filrouge_sources::{
     Boundary, Conversation, Fingerprint, Header, Library, Listing, LoadedSession, Message, Part,
     PartKind, ReadError, Role, Source, SourceError, TokenRule, Tokens, Tool, ToolStatus,
@@ -13,6 +15,14 @@ pub(crate) struct Made {
     pub(crate) mark: String,
     /// The text of the first answer of `MARK-1`.
     pub(crate) text: String,
+}
+
+/// A library, searched by reading through it.
+pub(crate) fn corpus(library: Library) -> Corpus {
+    Corpus {
+        searcher: Searcher::new(library.clone()),
+        library,
+    }
 }
 
 /// The library of one such history.

@@ -4,7 +4,7 @@ use filrouge_mcp::{Histories, McpServer, Own, serve};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use crate::made::library;
+use crate::made::{corpus, library};
 use crate::talk::{Lines, meta};
 
 #[tokio::test]
@@ -158,7 +158,10 @@ async fn an_output_that_has_gone_ends_the_server() {
     let (mut ours, input) = tokio::io::duplex(1 << 16);
     let (output, nobody) = tokio::io::duplex(1 << 16);
     drop(nobody);
-    let server = McpServer::new(Histories::All(library("amber").into()), Own::default());
+    let server = McpServer::new(
+        Histories::All(Box::new(corpus(library("amber")))),
+        Own::default(),
+    );
     let server = tokio::spawn(serve(server, input, output));
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": { "name": "list_sessions", "arguments": {}, "_meta": meta() } });

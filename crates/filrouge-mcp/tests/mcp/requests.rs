@@ -8,6 +8,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 
+use crate::made::corpus;
 use crate::talk::meta;
 
 /// A request of a generation that shakes hands.
@@ -34,7 +35,7 @@ pub(crate) async fn call(
     let params = json!({ "name": tool, "arguments": arguments });
     let mut request = older().body(body("tools/call", &params)).unwrap();
     if let Some(library) = caller {
-        request.extensions_mut().insert(OfCaller(library.into()));
+        request.extensions_mut().insert(OfCaller(corpus(library)));
     }
     read(service.handle(request).await).await
 }
@@ -56,7 +57,7 @@ pub(crate) async fn newest(
         .header("Mcp-Name", tool)
         .body(body("tools/call", &params))
         .unwrap();
-    request.extensions_mut().insert(OfCaller(caller.into()));
+    request.extensions_mut().insert(OfCaller(corpus(caller)));
     read(service.handle(request).await).await
 }
 

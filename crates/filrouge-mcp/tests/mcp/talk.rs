@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::task::JoinHandle;
 
+use crate::made::corpus;
+
 /// The SDK's own client.
 pub(crate) type Client = RunningService<RoleClient, ()>;
 
@@ -21,7 +23,7 @@ pub(crate) async fn client_of(library: Library, own: Own) -> Client {
     tokio::spawn(async move {
         let (input, output) = tokio::io::split(theirs);
         serve(
-            McpServer::new(Histories::All(library.into()), own),
+            McpServer::new(Histories::All(Box::new(corpus(library))), own),
             input,
             output,
         )
@@ -68,7 +70,7 @@ impl Lines {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let server = tokio::spawn(async move {
             let (input, output) = tokio::io::split(theirs);
-            let server = McpServer::new(Histories::All(library.into()), Own::default());
+            let server = McpServer::new(Histories::All(Box::new(corpus(library))), Own::default());
             serve(server, input, output).await
         });
         Self {

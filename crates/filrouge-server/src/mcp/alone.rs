@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::any;
-use filrouge_mcp::{Corpus, Histories, HttpService, HttpSettings, McpServer, Own};
+use filrouge_mcp::{Corpus, Histories, HttpService, McpServer, Own};
 use tokio::net::TcpListener;
 
 use filrouge_http::ListenError;
@@ -27,13 +27,10 @@ pub async fn serve_mcp(
     if !address.ip().is_loopback() {
         return Err(ListenError::NotLoopback(address));
     }
-    let settings = HttpSettings {
-        hosts: vec![address.ip().to_string()],
-        ..HttpSettings::default()
-    };
+    let hosts = vec![address.ip().to_string()];
     // Agents of several folders may call: none of them is told from the others.
     let server = McpServer::new(Histories::All(Box::new(corpus)), Own::default());
-    let service = HttpService::new(server, &settings);
+    let service = HttpService::new(server, hosts);
     let answer = async move |request: Request| service.handle(request).await.map(Body::new);
     let router = Router::new().route("/mcp", any(answer));
     let serving = axum::serve(listener, router).with_graceful_shutdown(stop);

@@ -6,34 +6,14 @@ use utoipa::openapi::OpenApi;
 
 use super::answers::COMPONENTS;
 use super::links::link;
-use super::problems::RAW;
+use super::problems::{self, RAW};
 use super::schemas::{Components, complete};
 
 /// Requests and answers by operation id; `requests` are several, by name.
 const EXAMPLES: &str = include_str!("examples.json");
 
 /// Operations that anybody may call (DESIGN §8).
-const PUBLIC: &[&str] = &["getHealth", "getReadiness", "getOpenApi"];
-
-/// Operations that may be made under a lease (DESIGN §6).
-const FENCED: &[&str] = &[
-    "startTurn",
-    "appendItems",
-    "recordStream",
-    "finalizeTurn",
-    "failTurn",
-    "cancelTurn",
-    "replaceTurn",
-    "patchSession",
-    "closeSession",
-    "putCheckpoint",
-    "renewLease",
-    "releaseLease",
-];
-
-/// Where a problem's response names its codes.
-pub(super) const CODES: &str =
-    "/content/application~1problem+json/schema/allOf/1/properties/code/enum";
+pub(super) const PUBLIC: &[&str] = &["getHealth", "getReadiness", "getOpenApi"];
 
 /// Makes the document whole.
 pub(crate) fn finish(mut api: OpenApi) -> Value {
@@ -60,12 +40,20 @@ pub(crate) fn finish(mut api: OpenApi) -> Value {
         complete(schemas);
     }
     let examples: Value = serde_json::from_str(EXAMPLES).unwrap_or_default();
-    for item in members(&mut document["paths"]) {
-        for operation in members(item) {
-            complete_operation(operation, &examples);
+    let mut shared = Map::new();
+    for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
+            let id = operation["operationId"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
+            let has_body = operation.get("requestBody").is_some();
+            complete_operation(operation, &id, &examples);
+            let codes = problems::codes(&id, method, path, has_body);
+            problems::add(&mut operation["responses"], &mut shared, codes);
         }
     }
-    share_problems(&mut document);
+    document["components"]["responses"] = shared.into();
     document
 }
 
@@ -90,10 +78,6 @@ fn unpack(value: &mut Value, components: &mut Map<String, Value>) {
         Value::Array(elements) => elements.iter_mut().for_each(|e| unpack(e, components)),
         _ => {}
     }
-}
-
-fn members(value: &mut Value) -> impl Iterator<Item = &mut Value> {
-    value.as_object_mut().into_iter().flat_map(Map::values_mut)
 }
 
 fn info() -> Value {
@@ -153,31 +137,27 @@ fn parameters() -> Value {
     })
 }
 
-fn complete_operation(operation: &mut Value, examples: &Value) {
-    let id = operation["operationId"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
+fn complete_operation(operation: &mut Value, id: &str, examples: &Value) {
     let mut parameters = match operation.get_mut("parameters").map(Value::take) {
         Some(Value::Array(parameters)) => parameters,
         _ => Vec::new(),
     };
     parameters.iter_mut().for_each(without_null);
     parameters.iter_mut().for_each(bounded);
-    if PUBLIC.contains(&id.as_str()) {
+    if PUBLIC.contains(&id) {
         operation["security"] = json!([]);
     } else {
         operation["security"] = json!([{"bearer": []}]);
         if id != "getMetrics" {
             let asking = ["Identity", "SessionToken"];
             parameters.extend(asking.map(|name| refer("parameters", name)));
-            if FENCED.contains(&id.as_str()) {
+            if problems::is_fenced(id) {
                 parameters.push(refer("parameters", "Fence"));
             }
         }
     }
     operation["parameters"] = parameters.into();
-    let own = &examples[&id];
+    let own = &examples[id];
     if let Some(body) = operation.get_mut("requestBody") {
         for (media, content) in body["content"].as_object_mut().into_iter().flatten() {
             without_null(content);
@@ -188,10 +168,10 @@ fn complete_operation(operation: &mut Value, examples: &Value) {
         }
     }
     complete_responses(&mut operation["responses"], own);
-    link(&id, &mut operation["responses"]);
+    link(id, &mut operation["responses"]);
 }
 
-fn refer(kind: &str, name: &str) -> Value {
+pub(super) fn refer(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
 
@@ -218,26 +198,6 @@ fn complete_responses(responses: &mut Value, examples: &Value) {
             }
         }
     }
-}
-
-/// Puts what several operations answer alike in one place: each set of problem codes is a response of its own.
-fn share_problems(document: &mut Value) {
-    let mut shared = Map::new();
-    for item in members(&mut document["paths"]) {
-        for operation in members(item) {
-            for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
-                let codes = response.pointer(CODES).and_then(Value::as_array);
-                let words = codes.into_iter().flatten().filter_map(Value::as_str);
-                let name: String = words.flat_map(|word| [".", word]).collect();
-                if !name.is_empty() {
-                    let name = format!("{status}{name}");
-                    let reference = refer("responses", &name);
-                    shared.insert(name, std::mem::replace(response, reference));
-                }
-            }
-        }
-    }
-    document["components"]["responses"] = shared.into();
 }
 
 /// Numbers of a parameter end where the server's do.

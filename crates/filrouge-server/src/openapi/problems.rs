@@ -1,158 +1,141 @@
-//! Which error codes an operation can answer, told by status.
+//! Which error codes an operation can answer, by status.
 
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 
 use filrouge_types::ErrorCode;
-use serde_json::{Value, json};
-use utoipa::IntoResponses;
+use serde_json::{Map, Value, json};
 use utoipa::openapi::extensions::ExtensionsBuilder;
-use utoipa::openapi::response::Response;
 use utoipa::openapi::schema::ObjectBuilder;
-use utoipa::openapi::{ContentBuilder, HeaderBuilder, RefOr, ResponseBuilder, Schema};
+use utoipa::openapi::{HeaderBuilder, Schema};
 
-/// Codes that come together.
-pub(crate) trait Codes {
-    fn codes() -> Vec<ErrorCode>;
+use super::finish::{PUBLIC, refer};
+
+macro_rules! special {
+    ($($of:ident $($fenced:ident)?: $($code:ident)*;)+) => {
+        /// Operations, whether they may be made under a lease (DESIGN §6), and the codes that no rule gives them.
+        const SPECIAL: &[(&str, &[&str], &[ErrorCode])] =
+            &[$((stringify!($of), &[$(stringify!($fenced))?], &[$(ErrorCode::$code),*])),+];
+    };
 }
 
-macro_rules! sets {
-    ($($(#[$doc:meta])* $name:ident: $($code:ident),+;)+) => {$(
-        $(#[$doc])*
-        pub(crate) struct $name;
+special! {
+    listAudit: SessionNotFound;
+    putCheckpoint fenced: JournalOff IdempotencyMismatch CredentialRefused;
+    getLatestCheckpoint: CheckpointNotFound;
+    recordEvent: IdempotencyMismatch;
+    exportSession: SessionEphemeral LimitExceeded;
+    appendItems fenced: SeqConflict TurnClosed PartialReplay IdempotencyMismatch FinalExists CredentialRefused;
+    getKeyFigures: LimitExceeded;
+    takeLease: SessionClosed JournalOff LeaseTimeout SessionTerminated;
+    renewLease fenced: JournalOff StaleFence LeaseExpired LeaseHeld;
+    releaseLease fenced: LeaseHeld;
+    resumeSession: SessionClosed JournalOff LeaseTimeout SessionTerminated SessionConflict SessionErased
+        HotUnavailable StaleFence;
+    search: SessionNotFound;
+    patchSession fenced: PreconditionFailed;
+    closeSession fenced:;
+    linkSession: SessionLinked;
+    createSession: SessionConflict SessionErased HotUnavailable;
+    verifySession: SessionEphemeral;
+    recordStream fenced: TurnClosed StreamOpen StreamLost LimitExceeded UnsupportedMediaType;
+    getTechnicalStatus: LimitExceeded;
+    startTurn fenced: SessionConflict SessionErased HotUnavailable SessionClosed TurnBusy TurnOpen TurnRedacted
+        IdempotencyMismatch PartialReplay FinalExists CredentialRefused;
+    finalizeTurn fenced: TurnClosed IdempotencyMismatch FinalExists AnswerMissing;
+    failTurn fenced: TurnClosed IdempotencyMismatch FinalExists;
+    cancelTurn fenced: TurnClosed IdempotencyMismatch FinalExists;
+    redactTurn: TurnOpen TurnRedacted IdempotencyMismatch;
+    replaceTurn fenced: SessionClosed TurnBusy TurnOpen TurnRedacted IdempotencyMismatch PartialReplay
+        FinalExists CredentialRefused TurnReplaced AnswerMissing;
+}
 
-        impl Codes for $name {
-            fn codes() -> Vec<ErrorCode> {
-                vec![$(ErrorCode::$code),+]
-            }
+/// Whether an operation may be made under a lease.
+pub(super) fn is_fenced(id: &str) -> bool {
+    let mut all = SPECIAL.iter();
+    all.any(|(of, fenced, _)| *of == id && !fenced.is_empty())
+}
+
+macro_rules! rules {
+    ($all:ident: $($applies:expr => $($code:ident)+;)+) => {
+        let rules: &[(bool, &[ErrorCode])] = &[$(($applies, &[$(ErrorCode::$code),+])),+];
+        for (_, codes) in rules.iter().filter(|(applies, _)| *applies) {
+            $all.extend_from_slice(codes);
         }
-    )+};
+    };
 }
 
-sets! {
-    /// Of every operation that needs a caller.
-    Called: Unauthenticated, Forbidden, RequestTimeout, Invalid, RateLimited, Internal, Overloaded;
-    /// Of every operation that needs none.
-    Asked: Forbidden, RequestTimeout, Internal, Overloaded;
-    /// Of what reads the store.
-    Stored: IntegrityError, KeyMissing, StoreUnavailable;
-    /// Of what a session is named for.
-    OfSession: SessionNotFound, SessionErased, HotUnavailable;
-    /// Of what a session may be asked for in a query.
-    InSessionAsked: SessionNotFound;
-    /// Of what a tenant is named for.
-    OfTenant: TenantNotFound;
-    /// Of what a turn is named for.
-    OfTurn: TurnNotFound, TurnMismatch, TurnExpired;
-    /// Of what takes a body.
-    WithBody: BadRequest, PayloadTooLarge, UnsupportedMediaType, LimitExceeded;
-    /// Of what writes to the store.
-    Writing: StoreReadOnly, StoreFull, LimitExceeded;
-    /// Of what makes a session when there is none.
-    MakingSession: SessionConflict, SessionErased, HotUnavailable;
-    /// Of what a closed session refuses.
-    InOpenSession: SessionClosed;
-    /// Of what goes on with a session that may be held.
-    UnderLease: StaleFence, LeaseExpired, LeaseHeld, SpoolFull;
-    /// Of a lease that is taken.
-    Taking: LeaseTimeout, SessionTerminated;
-    /// Of a session that is read once its lease was taken.
-    Resuming: StaleFence;
-    /// Of a lease that is renewed.
-    Renewing: StaleFence, LeaseExpired, LeaseHeld;
-    /// Of a lease that is given back.
-    Releasing: LeaseHeld;
-    /// Of what the journal of live calls can be off for.
-    Journaled: JournalOff;
-    /// Of a checkpoint.
-    OfCheckpoint: CheckpointNotFound;
-    /// Of a checkpoint that is put.
-    PuttingCheckpoint: JournalOff, IdempotencyMismatch, CredentialRefused;
-    /// Of a new turn.
-    Starting: TurnBusy, TurnOpen, TurnRedacted, IdempotencyMismatch, PartialReplay, FinalExists, CredentialRefused;
-    /// Of a turn put in the place of another.
-    Replacing: TurnReplaced, AnswerMissing;
-    /// Of items put to a turn.
-    Appending: SeqConflict, TurnClosed, PartialReplay, IdempotencyMismatch, FinalExists, CredentialRefused;
-    /// Of a stream that is recorded into a turn.
-    Streaming: TurnClosed, StreamOpen, StreamLost, LimitExceeded, UnsupportedMediaType;
-    /// Of a turn's end.
-    Ending: TurnClosed, IdempotencyMismatch, FinalExists;
-    /// Of an end with an answer.
-    Answering: AnswerMissing;
-    /// Of a change under a condition.
-    Conditional: PreconditionFailed;
-    /// Of a session that is given its owner.
-    LinkingSession: SessionLinked;
-    /// Of what is recorded once for each key.
-    Recording: IdempotencyMismatch;
-    /// Of a redaction.
-    Redacting: TurnOpen, TurnRedacted, IdempotencyMismatch;
-    /// Of what needs a session that is in the ledger.
-    InLedger: SessionEphemeral;
-    /// Of a document that may be too large to be written.
-    Large: LimitExceeded;
+/// The codes of an operation: by what it needs, names and does, and its own.
+pub(super) fn codes(id: &str, method: &str, path: &str, has_body: bool) -> Vec<ErrorCode> {
+    let is_public = PUBLIC.contains(&id);
+    let is_stored = !["getHealth", "getOpenApi", "getMetrics", "getInfo"].contains(&id);
+    let names = |parameter: &str| path.contains(parameter);
+    let mut all = Vec::new();
+    // A turn makes its session, and a stream's body is no JSON.
+    rules! { all:
+        is_public && id != "getHealth" => Forbidden RequestTimeout Internal Overloaded;
+        !is_public => Unauthenticated Forbidden RequestTimeout Invalid RateLimited Internal Overloaded;
+        is_stored => IntegrityError KeyMissing StoreUnavailable;
+        has_body && id != "recordStream" => BadRequest PayloadTooLarge UnsupportedMediaType LimitExceeded;
+        method != "get" => StoreReadOnly StoreFull LimitExceeded;
+        names("{session_id}") && id != "startTurn" => SessionNotFound SessionErased HotUnavailable;
+        names("{turn_id}") => TurnNotFound TurnMismatch TurnExpired;
+        names("{tenant_id}") => TenantNotFound;
+    }
+    let own = SPECIAL.iter().find(|(of, ..)| *of == id);
+    all.extend(own.into_iter().flat_map(|(.., codes)| *codes));
+    rules! { all:
+        is_fenced(id) && !path.ends_with("/lease") => StaleFence LeaseExpired LeaseHeld SpoolFull;
+    }
+    all
 }
 
-macro_rules! tuples {
-    ($($($name:ident)+;)+) => {$(
-        impl<$($name: Codes),+> Codes for ($($name,)+) {
-            fn codes() -> Vec<ErrorCode> {
-                [$($name::codes()),+].concat()
-            }
+/// Puts problems among the answers of an operation. What several operations answer alike is in one place: each set of
+/// codes is a response of its own.
+pub(super) fn add(responses: &mut Value, shared: &mut Map<String, Value>, codes: Vec<ErrorCode>) {
+    let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
+    for code in codes {
+        let of_status = by_status.entry(code.status()).or_default();
+        if !of_status.contains(&code) {
+            of_status.push(code);
         }
-    )+};
-}
-
-tuples! {
-    A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D E F G H;
-}
-
-/// The problems of an operation, for `responses(…)`.
-pub(crate) struct Problems<C>(PhantomData<C>);
-
-impl<C: Codes> IntoResponses for Problems<C> {
-    fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let mut by_status: BTreeMap<u16, Vec<ErrorCode>> = BTreeMap::new();
-        for code in C::codes() {
-            let codes = by_status.entry(code.status()).or_default();
-            if !codes.contains(&code) {
-                codes.push(code);
-            }
-        }
-        let told = by_status.into_iter();
-        told.map(|(status, codes)| (status.to_string(), RefOr::T(response(status, &codes))))
-            .collect()
+    }
+    for (status, codes) in by_status {
+        let words = codes.iter().flat_map(|code| [".", code.as_str()]);
+        let name = words.fold(status.to_string(), |name, word| name + word);
+        responses[status.to_string()] = refer("responses", &name);
+        let response = || response(status, &codes);
+        shared.entry(name).or_insert_with(response);
     }
 }
 
-fn response(status: u16, codes: &[ErrorCode]) -> Response {
+fn response(status: u16, codes: &[ErrorCode]) -> Value {
     let titles: Vec<&str> = codes.iter().map(|code| code.title()).collect();
     let words: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     let schema = json!({"allOf": [
         {"$ref": "#/components/schemas/Problem"},
         {"properties": {"status": {"const": status}, "code": {"enum": words}}},
     ]});
-    let content = ContentBuilder::new()
-        .schema(Some(raw(schema)))
-        .example(codes.first().map(|code| example(*code)))
-        .build();
-    let mut response = ResponseBuilder::new()
-        .description(titles.join("; "))
-        .content("application/problem+json", content);
+    let example = codes.first().map(|code| example(*code));
+    let mut headers = Map::new();
+    headers.insert(
+        "Filrouge-Request-Id".to_owned(),
+        refer("headers", "RequestId"),
+    );
+    let mut header = |name: &str, description: &str, kind: &str| {
+        let header = json!({"description": description, "schema": {"type": kind}});
+        headers.insert(name.to_owned(), header);
+    };
     if codes.iter().all(|code| code.retry()) {
-        response = response.header(
-            "Retry-After",
-            header("Seconds until it may go better.", "integer"),
-        );
+        header("Retry-After", "Seconds until it may go better.", "integer");
     }
     if codes.contains(&ErrorCode::Unauthenticated) {
-        response = response.header(
-            "WWW-Authenticate",
-            header("The scheme: `Bearer`.", "string"),
-        );
+        header("WWW-Authenticate", "The scheme: `Bearer`.", "string");
     }
-    response.build()
+    json!({
+        "description": titles.join("; "),
+        "headers": headers,
+        "content": {"application/problem+json": {"schema": schema, "example": example}},
+    })
 }
 
 /// The member under which a schema stands that the library's types have no words for.

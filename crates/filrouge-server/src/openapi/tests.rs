@@ -3,8 +3,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::finish;
-use super::finish::CODES;
 use super::links::named;
+
+/// Where a problem's response names its codes.
+const CODES: &str = "/content/application~1problem+json/schema/allOf/1/properties/code/enum";
 
 fn document() -> Value {
     finish(crate::routes::api().into_openapi())

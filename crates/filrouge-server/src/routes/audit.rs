@@ -14,10 +14,10 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::{Called, InSessionAsked, Problems, Stored, Tabled};
+use crate::openapi::Tabled;
 use filrouge_http::access::{Principal, may};
 use filrouge_http::answer::{Answer, Page, accepted, attachment, json};
-use filrouge_http::extract::{InTenant, LIMIT_MAX, Limit, Query};
+use filrouge_http::extract::{InTenant, LIMIT_MAX, Limit};
 
 /// What the rows are written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -98,32 +98,28 @@ pub(super) struct ListQuery {
     operation_id = "listAudit",
     tag = "reading",
     params(ListQuery),
-    responses(Tabled<AuditRow>, Problems<(Called, Stored, InSessionAsked)>)
+    responses(Tabled<AuditRow>)
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    at: InTenant<may::Audit>,
+    at: InTenant<may::Audit, ListQuery>,
     headers: HeaderMap,
-    Query(query): Query<ListQuery>,
 ) -> Answer {
-    let format = query.format.unwrap_or_else(|| named(&headers));
+    let format = at.query.format.unwrap_or_else(|| named(&headers));
     let asked = AuditQuery {
-        session_id: query.session_id,
-        identity_id: query.identity_id,
-        tool: query.tool,
-        agent: query.agent,
-        since: query.since,
-        until: query.until,
-        cursor: query.cursor.as_deref().map(str::parse).transpose()?,
+        session_id: at.query.session_id,
+        identity_id: at.query.identity_id,
+        tool: at.query.tool,
+        agent: at.query.agent,
+        since: at.query.since,
+        until: at.query.until,
+        cursor: at.query.cursor.as_deref().map(str::parse).transpose()?,
         up_to: None,
         limit: LIMIT_MAX,
     };
     if format == Format::Json {
-        let limit = query.limit.unwrap_or_default().into();
-        let page = app
-            .engine()
-            .audit
-            .page(&at.caller, AuditQuery { limit, ..asked });
+        let limit = at.query.limit.unwrap_or_default().into();
+        let page = app.audit.page(&at.caller, AuditQuery { limit, ..asked });
         let AuditPage { rows, next, .. } = page.await?;
         let page = Page {
             data: rows,
@@ -136,7 +132,7 @@ pub(super) async fn list(
         caller: at.caller,
         principal: at.principal,
         query: asked,
-        left: query.limit.map_or(usize::MAX, Into::into),
+        left: at.query.limit.map_or(usize::MAX, Into::into),
         format,
     };
     rows.answer().await
@@ -185,7 +181,7 @@ impl Rows {
     async fn piece(mut self) -> Result<Piece, Failure> {
         self.query.limit = self.left.min(LIMIT_MAX);
         let query = self.query.clone();
-        let page = self.app.engine().audit.page(&self.caller, query).await?;
+        let page = self.app.audit.page(&self.caller, query).await?;
         self.query.up_to.get_or_insert(page.newest);
         self.left -= page.rows.len();
         let lines = self.format.lines(&page.rows)?;

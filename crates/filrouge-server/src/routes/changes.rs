@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::{Called, Problems, Shown, Stored};
+use crate::openapi::Shown;
 use filrouge_http::access::{Principal, may};
 use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::{InTenant, Limit, Query, wait};
+use filrouge_http::extract::{InTenant, Limit, wait};
 use filrouge_http::problem::Problem;
 
 /// A page of the feed.
@@ -74,15 +74,15 @@ fn after(query: &ListQuery) -> Result<ChangeCursor, Problem> {
     operation_id = "listChanges",
     tag = "changes",
     params(ListQuery),
-    responses(Shown<Changes>, Problems<(Called, Stored)>)
+    responses(Shown<Changes>)
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    at: InTenant<may::Read>,
-    Query(query): Query<ListQuery>,
-) -> Answer {
-    let (after, limit, wait) = (after(&query)?, query.limit.into(), wait(query.wait)?);
-    let following = &app.engine().following;
+pub(super) async fn list(State(app): State<App>, at: InTenant<may::Read, ListQuery>) -> Answer {
+    let (after, limit, wait) = (
+        after(&at.query)?,
+        at.query.limit.into(),
+        wait(at.query.wait)?,
+    );
+    let following = &app.following;
     let now = || following.changes(&at.caller, after, limit);
     if wait.is_zero() {
         return json(&Changes::from(now().await?));

@@ -9,10 +9,10 @@ use utoipa::IntoParams;
 use utoipa::openapi::Schema;
 
 use crate::app::App;
-use crate::openapi::{Called, Context, OfSession, Problems, SessionPath, Shown, Stored, words};
+use crate::openapi::{Context, SessionPath, Shown, words};
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::{InSession, Query};
+use filrouge_http::extract::InSession;
 use filrouge_http::problem::Problem;
 
 #[derive(Deserialize, IntoParams)]
@@ -49,14 +49,10 @@ fn formats() -> Schema {
     operation_id = "restoreContext",
     tag = "reading",
     params(SessionPath, ShowQuery),
-    responses(Shown<Context>, Problems<(Called, Stored, OfSession)>)
+    responses(Shown<Context>)
 )]
-pub(super) async fn show(
-    State(app): State<App>,
-    at: InSession<may::Read>,
-    Query(query): Query<ShowQuery>,
-) -> Answer {
-    let format: Format = match query.format.as_deref().map(str::parse) {
+pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQuery>) -> Answer {
+    let format: Format = match at.query.format.as_deref().map(str::parse) {
         None => Format::Pairs,
         Some(Ok(format)) => format,
         Some(Err(unknown)) => {
@@ -69,10 +65,10 @@ pub(super) async fn show(
             Format::Pairs => Selection::Pairs,
             _ => Selection::Messages,
         },
-        variant: query.variant.unwrap_or(Variant::Neutral),
-        last_turns: query.last_turns,
-        max_tokens: query.max_tokens,
-        unanswered: query.unanswered,
+        variant: at.query.variant.unwrap_or(Variant::Neutral),
+        last_turns: at.query.last_turns,
+        max_tokens: at.query.max_tokens,
+        unanswered: at.query.unanswered,
     };
     let leave = app.limits().large_answer().await?;
     let context = restore(app.engine(), &at.caller, &at.session, format, asked).await?;

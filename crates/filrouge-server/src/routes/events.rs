@@ -7,12 +7,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::openapi::{
-    Called, Created, Listed, OfSession, Problems, Recording, SessionPath, Stored, WithBody, Writing,
-};
+use crate::openapi::{Created, Listed, SessionPath};
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, Page, created, json};
-use filrouge_http::extract::{Body, Cursor, InSession, Limit, NoParameters, Query};
+use filrouge_http::extract::{Body, Cursor, InSession, Limit};
 
 /// Records an event of a session, once for each key.
 ///
@@ -24,19 +22,14 @@ use filrouge_http::extract::{Body, Cursor, InSession, Limit, NoParameters, Query
     tag = "events",
     params(SessionPath),
     request_body = RecordEvent,
-    responses(Created<SessionEvent>, Problems<(Called, Stored, WithBody, Writing, OfSession, Recording)>)
+    responses(Created<SessionEvent>)
 )]
 pub(super) async fn record(
     State(app): State<App>,
     at: InSession<may::Write>,
-    _: Query<NoParameters>,
     Body(request): Body<RecordEvent>,
 ) -> Answer {
-    let event = app
-        .engine()
-        .events
-        .record(&at.caller, at.session, request)
-        .await?;
+    let event = app.events.record(&at.caller, at.session, request).await?;
     created(!event.replayed, &event)
 }
 
@@ -60,17 +53,12 @@ pub(super) struct ListQuery {
     operation_id = "listEvents",
     tag = "events",
     params(SessionPath, ListQuery),
-    responses(Listed<SessionEvent>, Problems<(Called, Stored, OfSession)>)
+    responses(Listed<SessionEvent>)
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    at: InSession<may::Read>,
-    Query(query): Query<ListQuery>,
-) -> Answer {
-    let limit = query.limit.into();
-    let after = query.cursor.map_or(0, Into::into);
+pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, ListQuery>) -> Answer {
+    let limit = at.query.limit.into();
+    let after = at.query.cursor.map_or(0, Into::into);
     let (data, next_cursor) = app
-        .engine()
         .events
         .list(&at.caller, &at.session, after, limit)
         .await?;

@@ -13,10 +13,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::busy::done;
 use crate::app::App;
-use crate::openapi::{Bundle, Called, InLedger, Large, OfSession, Problems, SessionPath, Stored};
+use crate::openapi::{Bundle, SessionPath};
 use filrouge_http::access::may;
 use filrouge_http::answer::Answer;
-use filrouge_http::extract::{InSession, Query};
+use filrouge_http::extract::InSession;
 use filrouge_http::problem::Problem;
 
 /// Largest document in bytes that is answered: it stands in memory.
@@ -61,15 +61,11 @@ pub(super) struct ShowQuery {
             ("Content-Security-Policy" = String, description = "What strangers wrote is no page of this origin."),
             ("X-Content-Type-Options" = String, description = "`nosniff`."),
         ),
-    ), Problems<(Called, Stored, OfSession, InLedger, Large)>)
+    ))
 )]
-pub(super) async fn show(
-    State(app): State<App>,
-    at: InSession<may::Read>,
-    Query(query): Query<ShowQuery>,
-) -> Answer {
+pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQuery>) -> Answer {
     let leave = app.limits().large_answer().await?;
-    let (text, media_type, name) = match query.format {
+    let (text, media_type, name) = match at.query.format {
         Format::Json => (bundle(&app, &at).await?, "application/json", "session.json"),
         Format::Md => {
             let text = document(&app, &at, markdown).await?;
@@ -117,31 +113,24 @@ impl fmt::Write for Bounded {
     }
 }
 
-async fn bundle(app: &App, at: &InSession<may::Read>) -> Result<String, Failure> {
+async fn bundle(app: &App, at: &InSession<may::Read, ShowQuery>) -> Result<String, Failure> {
     let written = Arc::new(Mutex::new(Bounded::default()));
     let out = written.clone();
     let sink = Box::new(move |text: &str| {
         let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
         fmt::Write::write_str(&mut *out, text).map_err(|_| too_large())
     });
-    app.engine()
-        .bundles
-        .export(&at.caller, &at.session, sink)
-        .await?;
+    app.bundles.export(&at.caller, &at.session, sink).await?;
     let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(std::mem::take(&mut written.0))
 }
 
 async fn document(
     app: &App,
-    at: &InSession<may::Read>,
+    at: &InSession<may::Read, ShowQuery>,
     write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<String, Failure> {
-    let conversation = app
-        .engine()
-        .context
-        .conversation(&at.caller, &at.session)
-        .await?;
+    let conversation = app.context.conversation(&at.caller, &at.session).await?;
     let render = move || {
         let document = Document {
             session: &conversation.session,

@@ -8,13 +8,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::openapi::{Asked, Problems, Shown, Stored};
+use crate::openapi::Shown;
 use filrouge_http::answer::{Answer, json};
 
 /// How everything is, but for the store, which is not asked; and whether the hot store answers.
 pub(crate) async fn standing(app: &App) -> (Ready, bool) {
-    let health = app.engine().upkeep.health();
-    let hot = match app.engine().tiers() {
+    let health = app.upkeep.health();
+    let hot = match app.tiers() {
         Some(tiers) => Some(tiers.hot_health().await),
         None => None,
     };
@@ -32,7 +32,7 @@ pub(crate) async fn standing(app: &App) -> (Ready, bool) {
         issuer: app.authority().issuer_failure(),
         hot,
         search: app.search_failure(),
-        spool: app.engine().spool().map(|spool| spool.view().into()),
+        spool: app.spool().map(|spool| spool.view().into()),
         ..Ready::default()
     };
     (ready, answers)
@@ -139,17 +139,15 @@ impl From<SpoolView> for SpoolStanding {
     path = "/readyz",
     operation_id = "getReadiness",
     tag = "server",
-    responses(Shown<Ready>, Problems<(Asked, Stored)>)
+    responses(Shown<Ready>)
 )]
 pub(super) async fn ready(State(app): State<App>, headers: HeaderMap) -> Answer {
     let observes = app.authority().may_observe(&headers).await;
     // The store is asked, so that one that does not answer is not called ready.
-    let store = match app.engine().upkeep.ask().await {
+    let store = match app.upkeep.ask().await {
         Ok(()) => None,
         // Live calls go on without it.
-        Err(failure)
-            if app.engine().spool().is_some() && failure.code == ErrorCode::StoreUnavailable =>
-        {
+        Err(failure) if app.spool().is_some() && failure.code == ErrorCode::StoreUnavailable => {
             Some(failure.detail)
         }
         Err(failure) if observes => return Err(failure.into()),

@@ -6,10 +6,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::app::App;
-use crate::openapi::{Called, Problems, Shown};
+use crate::openapi::Shown;
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::{InTenant, NoParameters, Query};
+use filrouge_http::extract::InTenant;
 
 /// What a server is and can do.
 #[derive(Serialize, ToSchema)]
@@ -90,21 +90,17 @@ struct Bounds {
     path = "/api/v1/info",
     operation_id = "getInfo",
     tag = "server",
-    responses(Shown<Info>, Problems<(Called,)>)
+    responses(Shown<Info>)
 )]
-pub(super) async fn show(
-    State(app): State<App>,
-    at: InTenant<may::Read>,
-    _: Query<NoParameters>,
-) -> Answer {
+pub(super) async fn show(State(app): State<App>, at: InTenant<may::Read>) -> Answer {
     let limits = app.engine().limits();
-    let hot = app.engine().tiers().map(TwoScopes::view);
+    let hot = app.tiers().map(TwoScopes::view);
     let info = Info {
         name: "filrouge",
         version: env!("CARGO_PKG_VERSION"),
         tenant_id: at.caller.tenant().to_string(),
         identity_id: at.caller.identity().map(ToString::to_string),
-        durability: app.engine().upkeep.durability().as_str(),
+        durability: app.upkeep.durability().as_str(),
         hot: hot.as_ref().map(|hot| hot.kind),
         hot_bounds: hot.as_ref().map(|hot| HotBounds {
             ttl_s: hot.bounds.ttl.as_secs(),

@@ -8,14 +8,11 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::openapi::{
-    Appending, Called, Created, LastEventId, OfSession, OfTurn, Problems, SessionPath, Stored,
-    Tailed, TurnPath, UnderLease, WithBody, Writing,
-};
+use crate::openapi::{Created, LastEventId, SessionPath, Tailed, TurnPath};
 use crate::routes::tail;
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, Page, created, json};
-use filrouge_http::extract::{Body, Cursor, InSession, InTurn, Limit, NoParameters, Query};
+use filrouge_http::extract::{Body, Cursor, InSession, InTurn, Limit};
 use filrouge_http::problem::Problem;
 
 /// Appends items to an open turn, all or none.
@@ -26,16 +23,14 @@ use filrouge_http::problem::Problem;
     tag = "items",
     params(TurnPath),
     request_body = AppendItems,
-    responses(Created<Appended>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Appending, UnderLease)>)
+    responses(Created<Appended>)
 )]
 pub(super) async fn append(
     State(app): State<App>,
     at: InTurn<may::Write>,
-    _: Query<NoParameters>,
     Body(request): Body<AppendItems>,
 ) -> Answer {
     let done = app
-        .engine()
         .turns
         .append(&at.caller, at.session, at.turn, request)
         .await?;
@@ -71,28 +66,32 @@ pub(super) struct ListQuery {
     operation_id = "listItems",
     tag = "items",
     params(SessionPath, ListQuery, LastEventId),
-    responses(Tailed<Item>, Problems<(Called, Stored, OfSession)>)
+    responses(Tailed<Item>)
 )]
 pub(super) async fn list(
     State(app): State<App>,
-    at: InSession<may::Read>,
+    at: InSession<may::Read, ListQuery>,
     headers: HeaderMap,
-    Query(query): Query<ListQuery>,
 ) -> Answer {
-    let limit = query.limit.into();
+    let limit = at.query.limit.into();
     let stream = tail::wanted(&headers);
-    if query.cursor.is_some() && (stream || query.after.is_some()) {
+    if at.query.cursor.is_some() && (stream || at.query.after.is_some()) {
         return Err(
             Problem::new(ErrorCode::Invalid, "cursor: only for pages, without after")
                 .with_hint("a page goes on by cursor alone, a stream begins by after"),
         );
     }
     if stream {
-        return tail::open(app, at, &headers, query.after, query.drafts.unwrap_or(true)).await;
+        let (after, drafts) = (at.query.after, at.query.drafts.unwrap_or(true));
+        return tail::open(app, at, &headers, after, drafts).await;
     }
-    let after = query.cursor.map(Into::into).or(query.after).unwrap_or(0);
+    let after = at
+        .query
+        .cursor
+        .map(Into::into)
+        .or(at.query.after)
+        .unwrap_or(0);
     let (data, next_cursor) = app
-        .engine()
         .turns
         .items(&at.caller, &at.session, after, limit)
         .await?;

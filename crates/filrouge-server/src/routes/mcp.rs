@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, header};
 use filrouge_http::access::may;
-use filrouge_http::extract::InTenant;
+use filrouge_http::extract::{AnyQuery, InTenant};
 use filrouge_mcp::{Corpus, OfCaller};
 use filrouge_sources::ledger::LedgerSource;
 use tokio::runtime::Handle;
@@ -23,10 +23,10 @@ pub(super) const PATH: &str = "/mcp";
 /// Answers one message of the protocol for its caller.
 pub(super) async fn call(
     State(app): State<App>,
-    at: InTenant<may::Read>,
+    at: InTenant<may::Read, AnyQuery>,
     mut request: Request,
 ) -> Response<Body> {
-    let mounted = app.mcp();
+    let mounted = &app.mcp;
     // What checks the origin below knows the names of this server alone.
     if app.authority().allows_origin(request.headers()) {
         request.headers_mut().remove(header::ORIGIN);
@@ -34,7 +34,7 @@ pub(super) async fn call(
     // What a write would be held by means nothing here.
     let caller = at.caller.with_hold(None);
     let searcher = app
-        .search()
+        .search
         .of_histories(&mounted.library, app.engine(), &caller);
     let ledger = LedgerSource::new(app.engine().clone(), caller, Handle::current());
     let library = mounted.library.with(Arc::new(ledger));

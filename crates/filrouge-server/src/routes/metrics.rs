@@ -7,10 +7,9 @@ use filrouge_types::ErrorCode;
 
 use crate::app::App;
 use crate::metrics::scraped;
-use crate::openapi::{Called, Problems};
 use filrouge_http::access::may;
 use filrouge_http::answer::Answer;
-use filrouge_http::extract::InTenant;
+use filrouge_http::extract::{AnyQuery, InTenant};
 use filrouge_http::problem::Problem;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -26,11 +25,10 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
             status = 200,
             description = "Counters and gauges.",
             content((String = "application/openmetrics-text")),
-        ),
-        Problems<(Called,)>,
+        )
     )
 )]
-pub(super) async fn show(State(app): State<App>, _: InTenant<may::Observe>) -> Answer {
+pub(super) async fn show(State(app): State<App>, _: InTenant<may::Observe, AnyQuery>) -> Answer {
     let text = app
         .scrape(&scraped(&app).await)
         .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use axum::body::{Body as HttpBody, Bytes};
 use axum::http::{HeaderValue, Response, header};
 
-use crate::openapi::{Asked, Problems, finish};
+use crate::openapi::finish;
 use filrouge_http::answer::Answer;
 use filrouge_http::extract::{NoParameters, Query};
 
@@ -26,8 +26,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
             description = "The document.",
             content((crate::openapi::Document = "application/json")),
             headers(("Cache-Control" = String, description = "It may be kept for an hour.")),
-        ),
-        Problems<(Asked,)>,
+        )
     )
 )]
 pub(super) async fn show(_: Query<NoParameters>) -> Answer {

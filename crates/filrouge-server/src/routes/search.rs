@@ -15,10 +15,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::busy::done;
 use crate::app::App;
-use crate::openapi::{Called, InSessionAsked, Problems, Shown, Stored, words};
+use crate::openapi::{Shown, words};
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, json};
-use filrouge_http::extract::{InTenant, Limit, Query};
+use filrouge_http::extract::{InTenant, Limit};
 use filrouge_http::problem::Problem;
 
 fn modes() -> Schema {
@@ -153,16 +153,12 @@ struct PlaceFound {
     operation_id = "search",
     tag = "reading",
     params(SearchQuery),
-    responses(Shown<SearchPage>, Problems<(Called, Stored, InSessionAsked)>)
+    responses(Shown<SearchPage>)
 )]
-pub(super) async fn find(
-    State(app): State<App>,
-    at: InTenant<may::Read>,
-    Query(query): Query<SearchQuery>,
-) -> Answer {
-    let ask = ask(query)?;
+pub(super) async fn find(State(app): State<App>, at: InTenant<may::Read, SearchQuery>) -> Answer {
+    let ask = ask(at.query)?;
     let leave = app.limits().large_answer().await?;
-    let searcher = app.search().of_ledger(app.engine(), &at.caller);
+    let searcher = app.search.of_ledger(app.engine(), &at.caller);
     // Who goes away waits for nothing any more.
     let given_up = GivenUp(Arc::default());
     let stopped = given_up.0.clone();

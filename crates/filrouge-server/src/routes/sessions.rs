@@ -1,24 +1,23 @@
-//! `/api/v1/sessions`.
+//! `/api/v1/sessions` and `…/{session_id}`.
 
+use axum::body::Body as HttpBody;
 use axum::extract::State;
-use filrouge_engine::CreateSession;
+use axum::http::{HeaderMap, HeaderValue, Response, header};
+use filrouge_engine::{CloseSession, CreateSession, ErasureReceipt, LinkSession, PatchSession};
 use filrouge_store::command::SessionFilter;
 use filrouge_store::verify::{Report, Verdict};
-use filrouge_types::{IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp};
+use filrouge_types::{
+    ErrorCode, IdentityId, ProjectId, Session, SessionId, SessionStatus, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
-use crate::openapi::{
-    Called, InLedger, Listed, Made, MakingSession, OfSession, Problems, SessionPath, Shown, Stored,
-    Tagged, WithBody, Writing,
-};
-use crate::routes::session::tagged;
+use crate::openapi::{IfMatch, Listed, Made, SessionPath, Shown, Tagged, TaggedWrite, Written};
 use filrouge_http::access::{may, tell_session_token};
-use filrouge_http::answer::{Answer, Page, created, json};
-use filrouge_http::extract::{
-    Cursor, InSession, InTenant, Limit, NoParameters, OptionalBody, Query,
-};
+use filrouge_http::answer::{Answer, Page, created, json, written};
+use filrouge_http::extract::{Body, Cursor, InSession, InTenant, Limit, OptionalBody};
+use filrouge_http::problem::Problem;
 
 /// Makes a session.
 ///
@@ -29,15 +28,14 @@ use filrouge_http::extract::{
     operation_id = "createSession",
     tag = "sessions",
     request_body(content = Option<CreateSession>),
-    responses(Made<Session>, Problems<(Called, Stored, WithBody, Writing, MakingSession)>)
+    responses(Made<Session>)
 )]
 pub(super) async fn create(
     State(app): State<App>,
     mut at: InTenant<may::Write>,
-    _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CreateSession>,
 ) -> Answer {
-    let sessions = &app.engine().sessions;
+    let sessions = &app.sessions;
     let fresh = sessions.fresh_token(&mut at.caller)?;
     let session = sessions.create(&at.caller, request).await?;
     let new = !session.replayed;
@@ -85,29 +83,24 @@ pub(super) struct ListQuery {
     operation_id = "listSessions",
     tag = "sessions",
     params(ListQuery),
-    responses(Listed<Session>, Problems<(Called, Stored)>)
+    responses(Listed<Session>)
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    at: InTenant<may::Read>,
-    Query(query): Query<ListQuery>,
-) -> Answer {
+pub(super) async fn list(State(app): State<App>, at: InTenant<may::Read, ListQuery>) -> Answer {
     let filter = SessionFilter {
-        project_id: query.project_id,
+        project_id: at.query.project_id,
         team_id: None,
-        identity_id: query.identity_id,
-        status: query.status,
-        since: query.since,
-        until: query.until,
-        parent_session_id: query.parent_session_id,
-        agent: query.agent,
-        title: query.q,
+        identity_id: at.query.identity_id,
+        status: at.query.status,
+        since: at.query.since,
+        until: at.query.until,
+        parent_session_id: at.query.parent_session_id,
+        agent: at.query.agent,
+        title: at.query.q,
     };
-    let limit = query.limit.into();
+    let limit = at.query.limit.into();
     let (data, next_cursor) = app
-        .engine()
         .sessions
-        .list(&at.caller, filter, query.cursor.map(Into::into), limit)
+        .list(&at.caller, filter, at.query.cursor.map(Into::into), limit)
         .await?;
     json(&Page { data, next_cursor })
 }
@@ -119,14 +112,10 @@ pub(super) async fn list(
     operation_id = "getSession",
     tag = "sessions",
     params(SessionPath),
-    responses(Tagged<Session>, Problems<(Called, Stored, OfSession)>)
+    responses(Tagged<Session>)
 )]
-pub(super) async fn show(
-    State(app): State<App>,
-    at: InSession<may::Read>,
-    _: Query<NoParameters>,
-) -> Answer {
-    let sessions = &app.engine().sessions;
+pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+    let sessions = &app.sessions;
     let session = sessions.get(&at.caller, &at.session).await?;
     tagged(json(&session)?, &session)
 }
@@ -148,18 +137,196 @@ struct Verified<'a> {
     operation_id = "verifySession",
     tag = "reading",
     params(SessionPath),
-    responses(Shown<Verified<'_>>, Problems<(Called, Stored, OfSession, InLedger)>)
+    responses(Shown<Verified<'_>>)
 )]
-pub(super) async fn verify(
-    State(app): State<App>,
-    at: InSession<may::Read>,
-    _: Query<NoParameters>,
-) -> Answer {
+pub(super) async fn verify(State(app): State<App>, at: InSession<may::Read>) -> Answer {
     // It reads a whole session or many: not too many of them at a time.
     let _leave = app.limits().large_answer().await?;
-    let report = app.engine().sessions.verify(&at.caller, at.session).await?;
+    let report = app.sessions.verify(&at.caller, at.session).await?;
     json(&Verified {
         status: report.verdict(),
         report: &report,
     })
+}
+
+/// Changes a session.
+///
+/// What is absent stays, `null` takes a value away, `metadata` is merged (RFC 7396). With `If-Match` only if nobody
+/// has patched it since that `ETag` was given; what is said in the session does not change its `ETag`.
+#[utoipa::path(
+    patch,
+    path = "/api/v1/sessions/{session_id}",
+    operation_id = "patchSession",
+    tag = "sessions",
+    params(SessionPath, IfMatch),
+    request_body(content(
+        (PatchSession = "application/json"),
+        (PatchSession = "application/merge-patch+json"),
+    )),
+    responses(TaggedWrite<Session>)
+)]
+pub(super) async fn patch(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    headers: HeaderMap,
+    Body(request): Body<PatchSession>,
+) -> Answer {
+    let versions = if_match(&headers)?;
+    let session = app
+        .sessions
+        .patch(&at.caller, at.session, request, versions)
+        .await?;
+    tagged(written(&session)?, &session)
+}
+
+/// Ends a session: no turn begins in it any more, open ones may end.
+///
+/// Doing it again changes nothing. A patch of `status` to `active` opens it again.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/close",
+    operation_id = "closeSession",
+    tag = "sessions",
+    params(SessionPath),
+    request_body(content = Option<CloseSession>),
+    responses(TaggedWrite<Session>)
+)]
+pub(super) async fn close(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    OptionalBody(request): OptionalBody<CloseSession>,
+) -> Answer {
+    let session = app.sessions.close(&at.caller, at.session, request).await?;
+    tagged(written(&session)?, &session)
+}
+
+/// Gives an anonymous session its owner, once and for all.
+///
+/// The same owner again changes nothing; another one is a conflict. From then on the session is absent to everybody
+/// else.
+#[utoipa::path(
+    put,
+    path = "/api/v1/sessions/{session_id}/link",
+    operation_id = "linkSession",
+    tag = "sessions",
+    params(SessionPath),
+    request_body = LinkSession,
+    responses(TaggedWrite<Session>)
+)]
+pub(super) async fn link(
+    State(app): State<App>,
+    at: InSession<may::Link>,
+    Body(request): Body<LinkSession>,
+) -> Answer {
+    let session = app
+        .sessions
+        .link(&at.caller, at.session, request.identity_id)
+        .await?;
+    tagged(written(&session)?, &session)
+}
+
+/// Erases a session for good.
+///
+/// Nothing of it stays but its name, which is not given again; its owner finds it gone (410). Doing it again gives
+/// the first receipt.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/sessions/{session_id}",
+    operation_id = "eraseSession",
+    tag = "sessions",
+    params(SessionPath),
+    responses(Written<ErasureReceipt>)
+)]
+pub(super) async fn erase(State(app): State<App>, at: InSession<may::Erase>) -> Answer {
+    let receipt = app.erasure.erase(&at.caller, at.session).await?;
+    written(&receipt)
+}
+
+/// An answer that shows a session, with its `ETag`.
+pub(super) fn tagged(mut response: Response<HttpBody>, session: &Session) -> Answer {
+    let tag = HeaderValue::from_str(&format!("\"{}\"", hex(&session.version)))
+        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))?;
+    response.headers_mut().insert(header::ETAG, tag);
+    Ok(response)
+}
+
+fn hex(version: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*version))
+}
+
+/// What stands between entity tags, which may hold commas themselves.
+const BETWEEN: [char; 3] = [',', ' ', '\t'];
+
+/// The versions that `If-Match` names; `None` without it, and for `*`. A weak tag matches nothing (RFC 9110).
+fn if_match(headers: &HeaderMap) -> Result<Option<Vec<[u8; 16]>>, Problem> {
+    let mut given = headers.get_all(header::IF_MATCH).iter().peekable();
+    if given.peek().is_none() {
+        return Ok(None);
+    }
+    let mut versions = Vec::new();
+    for value in given {
+        let text = value.to_str().map_err(|_| no_tags())?;
+        if text.trim() == "*" {
+            return Ok(None);
+        }
+        let mut rest = text.trim_start_matches(BETWEEN);
+        while !rest.is_empty() {
+            let opaque = rest.strip_prefix("W/").unwrap_or(rest);
+            let strong = opaque.len() == rest.len();
+            let inner = opaque.strip_prefix('"').and_then(|t| t.split_once('"'));
+            let (tag, after) = inner.ok_or_else(no_tags)?;
+            if !(after.is_empty() || after.starts_with(BETWEEN)) {
+                return Err(no_tags());
+            }
+            let version = u128::from_str_radix(tag, 16).ok();
+            let version = version.filter(|_| strong && tag.len() == 32);
+            versions.extend(version.map(u128::to_be_bytes));
+            rest = after.trim_start_matches(BETWEEN);
+        }
+    }
+    Ok(Some(versions))
+}
+
+fn no_tags() -> Problem {
+    Problem::new(ErrorCode::BadRequest, "If-Match holds no entity tags")
+        .with_hint("send the ETag of an answer as it came, with its quotes")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entity_tags_are_read_as_http_says() {
+        let of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::IF_MATCH, HeaderValue::from_str(value).unwrap());
+            }
+            if_match(&headers)
+        };
+        let one = format!("\"{}\"", hex(&[7; 16]));
+        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(of(&["*"]).unwrap(), None);
+        assert_eq!(of(&[&one]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(
+            of(&[&format!("\"x\" , {one}")]).unwrap(),
+            Some(vec![[7; 16]])
+        );
+        assert_eq!(of(&["\"x\"", &one]).unwrap(), Some(vec![[7; 16]]));
+        assert_eq!(of(&[&format!("W/{one}")]).unwrap(), Some(vec![]));
+        assert_eq!(of(&[""]).unwrap(), Some(vec![]));
+        assert_eq!(
+            of(&[&format!("\"a,b\",{one}")]).unwrap(),
+            Some(vec![[7; 16]])
+        );
+        for bad in ["x", "\"", "W/", "\"a\"\"b\"", "*, x"] {
+            assert_eq!(
+                of(&[bad]).unwrap_err().0.code,
+                ErrorCode::BadRequest,
+                "{bad}"
+            );
+        }
+    }
 }

@@ -13,13 +13,10 @@ use utoipa::openapi::Schema;
 
 use super::busy::done;
 use crate::app::App;
-use crate::openapi::{
-    Called, OfSession, OfTurn, Problems, Stored, Streaming, TurnPath, UnderLease, Writing, Written,
-    words,
-};
+use crate::openapi::{TurnPath, Written, words};
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, written};
-use filrouge_http::extract::{InTurn, Query, RawBody};
+use filrouge_http::extract::{InTurn, RawBody};
 use filrouge_http::problem::Problem;
 
 mod flow;
@@ -77,12 +74,11 @@ fn formats() -> Schema {
         (String = "application/x-ndjson"),
         (String = "application/octet-stream"),
     )),
-    responses(Written<Turn>, Problems<(Called, Stored, Writing, OfSession, OfTurn, Streaming, UnderLease)>)
+    responses(Written<Turn>)
 )]
 pub(super) async fn record(
     State(app): State<App>,
-    at: InTurn<may::Write>,
-    Query(query): Query<RecordQuery>,
+    at: InTurn<may::Write, RecordQuery>,
     body: RawBody,
 ) -> Answer {
     if *app.stopping().borrow() {
@@ -95,9 +91,9 @@ pub(super) async fn record(
     let what = RecordStream {
         session_id: at.session,
         turn_id: at.turn,
-        format: query.format,
-        finalize: query.finalize.unwrap_or(true),
-        agent: query.agent,
+        format: at.query.format,
+        finalize: at.query.finalize.unwrap_or(true),
+        agent: at.query.agent,
     };
     let recording = flow::Flow {
         app: app.clone(),

@@ -49,16 +49,16 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
 }
 
 /// Opens a stream: behind `Last-Event-ID`, else behind `after`, else at the session's end; with or without drafts.
-pub(super) async fn open(
+pub(super) async fn open<Q>(
     app: App,
-    at: InSession<may::Read>,
+    at: InSession<may::Read, Q>,
     headers: &HeaderMap,
     after: Option<u64>,
     drafts: bool,
 ) -> Answer {
     let asked = last_event_id(headers)?.or(after);
     let slot = app.limits().stream(at.principal.name())?;
-    let following = &app.engine().following;
+    let following = &app.following;
     let reader = following
         .tail(&at.caller, at.session, asked, drafts)
         .await?;

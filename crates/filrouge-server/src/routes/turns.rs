@@ -1,25 +1,22 @@
-//! `/api/v1/sessions/{session_id}/turns`.
+//! `/api/v1/sessions/{session_id}/turns` and `/api/v1/turns`.
 
 use axum::extract::State;
 use filrouge_engine::scopes::RecentTurns;
 use filrouge_engine::{
-    CancelTurn, FailTurn, FinalizeTurn, ListTurns, RedactTurn, ReplaceTurn, StartTurn,
+    CancelTurn, FailTurn, FinalizeTurn, IdentityTurns, ListTurns, RedactTurn, ReplaceTurn,
+    StartTurn,
 };
-use filrouge_types::{ErrorCode, RequestId, Turn, TurnStatus};
+use filrouge_types::{ErrorCode, IdentityId, RequestId, Turn, TurnStatus};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::busy::{OnOpenTurn, waited};
 use crate::app::App;
-use crate::openapi::{
-    Answering, Called, Copied, Created, Ending, InOpenSession, MakingSession, OfSession, OfTurn,
-    OrNothing, Problems, Redacting, Replacing, SessionPath, Shown, Starting, Stored, TurnPath,
-    UnderLease, WithBody, Writing, Written,
-};
+use crate::openapi::{Copied, Created, Listed, OrNothing, SessionPath, Shown, TurnPath, Written};
 use filrouge_http::access::{Principal, may, tell_session_token};
 use filrouge_http::answer::{Answer, Page, as_of, created, json, json_text, no_content, written};
 use filrouge_http::extract::{
-    Body, Cursor, InSession, InTurn, Limit, NoParameters, OptionalBody, Query, wait,
+    Body, Cursor, InSession, InTenant, InTurn, Limit, OptionalBody, wait,
 };
 use filrouge_http::problem::Problem;
 
@@ -35,27 +32,21 @@ use filrouge_http::problem::Problem;
     tag = "turns",
     params(SessionPath, OnOpenTurn),
     request_body = StartTurn,
-    responses(OrNothing<Created<Turn>>, Problems<(Called, Stored, WithBody, Writing, MakingSession, InOpenSession, Starting, UnderLease)>)
+    responses(OrNothing<Created<Turn>>)
 )]
 pub(super) async fn start(
     State(app): State<App>,
-    mut at: InSession<may::Write>,
-    Query(query): Query<OnOpenTurn>,
+    mut at: InSession<may::Write, OnOpenTurn>,
     Body(request): Body<StartTurn>,
 ) -> Answer {
-    let on_busy = query.policy()?;
-    let fresh = app.engine().sessions.fresh_token(&mut at.caller)?;
+    let on_busy = at.query.policy()?;
+    let fresh = app.sessions.fresh_token(&mut at.caller)?;
     let session = at.session.clone();
     let turn = match on_busy {
-        None => {
-            let engine = app.engine();
-            engine.turns.start(&at.caller, session, request).await?
-        }
+        None => app.turns.start(&at.caller, session, request).await?,
         Some(on_busy) => {
-            let engine = app.engine();
-            let started = engine
-                .turns
-                .start_unless_busy(&at.caller, session, request, on_busy);
+            let turns = &app.turns;
+            let started = turns.start_unless_busy(&at.caller, session, request, on_busy);
             match waited(&app, &at.principal, started).await?? {
                 Some(turn) => turn,
                 None => return Ok(no_content()),
@@ -65,11 +56,7 @@ pub(super) async fn start(
     let mut response = created(!turn.replayed, &turn)?;
     if let Some(fresh) = fresh
         && turn.first_seq == 1
-        && app
-            .engine()
-            .sessions
-            .needs_token(&at.caller, &at.session)
-            .await
+        && app.sessions.needs_token(&at.caller, &at.session).await
     {
         tell_session_token(&mut response, &fresh);
     }
@@ -105,22 +92,18 @@ pub(super) struct ListQuery {
     operation_id = "listTurns",
     tag = "turns",
     params(SessionPath, ListQuery),
-    responses(Copied<Turn>, Problems<(Called, Stored, OfSession)>)
+    responses(Copied<Turn>)
 )]
-pub(super) async fn list(
-    State(app): State<App>,
-    at: InSession<may::Read>,
-    Query(query): Query<ListQuery>,
-) -> Answer {
+pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, ListQuery>) -> Answer {
     let query = ListTurns {
-        status: query.status,
-        request_id: query.request_id,
-        include_redacted: query.include_redacted,
-        cursor: query.cursor.map(Into::into),
-        limit: query.limit.into(),
+        status: at.query.status,
+        request_id: at.query.request_id,
+        include_redacted: at.query.include_redacted,
+        cursor: at.query.cursor.map(Into::into),
+        limit: at.query.limit.into(),
         newest: false,
     };
-    let turns = &app.engine().turns;
+    let turns = &app.turns;
     if let Some(recent) = turns.recent(&at.caller, &at.session, &query).await? {
         return copied(&recent);
     }
@@ -159,23 +142,17 @@ pub(super) struct ShowQuery {
     operation_id = "getTurn",
     tag = "turns",
     params(TurnPath, ShowQuery),
-    responses(Shown<Turn>, Problems<(Called, Stored, OfSession, OfTurn)>)
+    responses(Shown<Turn>)
 )]
-pub(super) async fn show(
-    State(app): State<App>,
-    at: InTurn<may::Read>,
-    Query(query): Query<ShowQuery>,
-) -> Answer {
-    let engine = app.engine();
-    let turn = || engine.turns.get(&at.caller, &at.session, at.turn);
-    let wait = wait(query.wait)?;
+pub(super) async fn show(State(app): State<App>, at: InTurn<may::Read, ShowQuery>) -> Answer {
+    let turn = || app.turns.get(&at.caller, &at.session, at.turn);
+    let wait = wait(at.query.wait)?;
     if wait.is_zero() {
         return json(&turn().await?);
     }
     let _slot = app.limits().stream(at.principal.name())?;
-    let closed = engine
-        .following
-        .turn(&at.caller, &at.session, at.turn, wait);
+    let following = &app.following;
+    let closed = following.turn(&at.caller, &at.session, at.turn, wait);
     let turn = tokio::select! {
         closed = closed => closed?,
         () = app.stopped() => turn().await?,
@@ -194,16 +171,14 @@ pub(super) async fn show(
     tag = "turns",
     params(TurnPath),
     request_body(content = Option<FinalizeTurn>),
-    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, (Answering, UnderLease))>)
+    responses(Written<Turn>)
 )]
 pub(super) async fn finalize(
     State(app): State<App>,
     at: InTurn<may::Write>,
-    _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<FinalizeTurn>,
 ) -> Answer {
     let turn = app
-        .engine()
         .turns
         .finalize(&at.caller, at.session, at.turn, request)
         .await?;
@@ -212,11 +187,10 @@ pub(super) async fn finalize(
 
 /// Before a turn is ended that is recorded here, what has come is written: for those alone whose turn it is.
 async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
-    let turns = &app.engine().turns;
-    if app.recordings().records(at.turn)
-        && turns.get(&at.caller, &at.session, at.turn).await.is_ok()
+    let turns = &app.turns;
+    if app.recordings.records(at.turn) && turns.get(&at.caller, &at.session, at.turn).await.is_ok()
     {
-        app.recordings().flush(at.turn).await;
+        app.recordings.flush(at.turn).await;
     }
 }
 
@@ -228,17 +202,15 @@ async fn flush_recording(app: &App, at: &InTurn<may::Write>) {
     tag = "turns",
     params(TurnPath),
     request_body = FailTurn,
-    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, UnderLease)>)
+    responses(Written<Turn>)
 )]
 pub(super) async fn fail(
     State(app): State<App>,
     at: InTurn<may::Write>,
-    _: Query<NoParameters>,
     Body(request): Body<FailTurn>,
 ) -> Answer {
     flush_recording(&app, &at).await;
     let turn = app
-        .engine()
         .turns
         .fail(&at.caller, at.session, at.turn, request)
         .await?;
@@ -253,17 +225,15 @@ pub(super) async fn fail(
     tag = "turns",
     params(TurnPath),
     request_body(content = Option<CancelTurn>),
-    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Ending, UnderLease)>)
+    responses(Written<Turn>)
 )]
 pub(super) async fn cancel(
     State(app): State<App>,
     at: InTurn<may::Write>,
-    _: Query<NoParameters>,
     OptionalBody(request): OptionalBody<CancelTurn>,
 ) -> Answer {
     flush_recording(&app, &at).await;
     let turn = app
-        .engine()
         .turns
         .cancel(&at.caller, at.session, at.turn, request)
         .await?;
@@ -278,16 +248,14 @@ pub(super) async fn cancel(
     tag = "turns",
     params(TurnPath),
     request_body = RedactTurn,
-    responses(Written<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, Redacting)>)
+    responses(Written<Turn>)
 )]
 pub(super) async fn redact(
     State(app): State<App>,
     at: InTurn<may::Redact>,
-    _: Query<NoParameters>,
     Body(request): Body<RedactTurn>,
 ) -> Answer {
     let turn = app
-        .engine()
         .erasure
         .redact_turn(&at.caller, at.session, at.turn, request)
         .await?;
@@ -302,18 +270,59 @@ pub(super) async fn redact(
     tag = "turns",
     params(TurnPath),
     request_body = crate::openapi::ReplaceTurn,
-    responses(Created<Turn>, Problems<(Called, Stored, WithBody, Writing, OfSession, OfTurn, InOpenSession, (Starting, Replacing, UnderLease))>)
+    responses(Created<Turn>)
 )]
 pub(super) async fn replace(
     State(app): State<App>,
     at: InTurn<may::Write>,
-    _: Query<NoParameters>,
     Body(request): Body<ReplaceTurn>,
 ) -> Answer {
     let turn = app
-        .engine()
         .turns
         .replace(&at.caller, at.session, at.turn, request)
         .await?;
     created(!turn.replayed, &turn)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfIdentityQuery {
+    /// Whose sessions.
+    identity_id: IdentityId,
+    /// Those that stand so.
+    status: Option<TurnStatus>,
+    /// At most so many.
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
+    /// The `next_cursor` of the page before.
+    #[param(inline)]
+    cursor: Option<Cursor>,
+}
+
+/// Lists the turns of all sessions of an end user: sessions newest first, in each the newest turn first.
+///
+/// Replaced and redacted turns are left out. The work for a page is bounded: it may hold fewer turns than asked for,
+/// even none, and still have a `next_cursor`. Somebody else's identity looks like one that never was.
+#[utoipa::path(
+    get,
+    path = "/api/v1/turns",
+    operation_id = "listTurnsOfIdentity",
+    tag = "turns",
+    params(OfIdentityQuery),
+    responses(Listed<Turn>)
+)]
+pub(super) async fn list_of_identity(
+    State(app): State<App>,
+    at: InTenant<may::Read, OfIdentityQuery>,
+) -> Answer {
+    let query = IdentityTurns {
+        identity_id: at.query.identity_id,
+        status: at.query.status,
+        cursor: at.query.cursor.map(Into::into),
+        limit: at.query.limit.into(),
+    };
+    let (data, next_cursor) = app.turns.of_identity(&at.caller, query).await?;
+    json(&Page { data, next_cursor })
 }

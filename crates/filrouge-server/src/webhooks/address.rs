@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use filrouge_http::outgoing;
+
 /// Most bytes of a webhook's name.
 const NAME_MAX: usize = 64;
 
@@ -54,14 +56,7 @@ impl std::str::FromStr for WebhookUrl {
     type Err = WebhookUrlError;
 
     fn from_str(text: &str) -> Result<Self, WebhookUrlError> {
-        let url = reqwest::Url::parse(text).map_err(|_| WebhookUrlError)?;
-        let web = matches!(url.scheme(), "http" | "https") && url.has_host();
-        let bare = url.username().is_empty() && url.password().is_none();
-        if web && bare {
-            Ok(Self(url))
-        } else {
-            Err(WebhookUrlError)
-        }
+        outgoing::address(text).map(Self).ok_or(WebhookUrlError)
     }
 }
 

@@ -5,34 +5,29 @@ use std::time::Duration;
 
 use filrouge_store::Entropy;
 
+/// The wait after the first failure, and the longest one.
+const FIRST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(600);
 /// The longest that a receiver's `Retry-After` is honoured.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 /// Doubles from a second to ten minutes; half of it is chance, so that receivers that come back are not overrun by
 /// all senders at once.
 #[derive(Clone)]
-pub(super) struct Backoff {
-    first: Duration,
-    longest: Duration,
-    entropy: Arc<dyn Entropy>,
-}
+pub(super) struct Backoff(Arc<dyn Entropy>);
 
 impl Backoff {
     pub(super) fn new(entropy: Arc<dyn Entropy>) -> Self {
-        Self {
-            first: Duration::from_secs(1),
-            longest: Duration::from_secs(600),
-            entropy,
-        }
+        Self(entropy)
     }
 
     /// After `attempts` failures, from 1.
     pub(super) fn after(&self, attempts: u32, retry_after: Option<Duration>) -> Duration {
         let doubled = 2_u32.saturating_pow(attempts.saturating_sub(1));
-        let whole = self.first.saturating_mul(doubled).min(self.longest);
+        let whole = FIRST.saturating_mul(doubled).min(LONGEST);
         let mut random = [0; 4];
         // Without chance the wait is a whole one.
-        let share = match self.entropy.fill(&mut random) {
+        let share = match self.0.fill(&mut random) {
             Ok(()) => f64::from(u32::from_le_bytes(random)) / f64::from(u32::MAX),
             Err(_) => 1.0,
         };

@@ -19,7 +19,6 @@ struct WebhookLabels {
 }
 
 /// The counters of all webhooks.
-#[derive(Default)]
 pub(super) struct Counters {
     deliveries: Family<DeliveryLabels, Counter>,
     dead: Family<WebhookLabels, Counter>,
@@ -28,16 +27,13 @@ pub(super) struct Counters {
 
 impl Counters {
     pub(super) fn registered(metrics: &Metrics) -> Self {
-        let all = Self::default();
-        metrics.register(|r| {
-            let sent = "Messages to receivers of webhooks, by how they ended";
-            r.register("webhook_deliveries", sent, all.deliveries.clone());
-            let dead = "Batches that were given up after all attempts";
-            r.register("webhook_dead_letters", dead, all.dead.clone());
-            let lag = "Commits that were not looked at yet";
-            r.register("webhook_lag_commits", lag, all.lag.clone());
-        });
-        all
+        let sent = "Messages to receivers of webhooks, by how they ended";
+        let dead = "Batches that were given up after all attempts";
+        Self {
+            deliveries: metrics.put("webhook_deliveries", sent),
+            dead: metrics.put("webhook_dead_letters", dead),
+            lag: metrics.put("webhook_lag_commits", "Commits that were not looked at yet"),
+        }
     }
 
     pub(super) fn of(&self, webhook: &str) -> WebhookCounters {

@@ -2,17 +2,15 @@
 
 use filrouge_store::Ledger;
 use filrouge_store::read::ChangeCursor;
-use filrouge_types::{ErrorCode, Failure, Timestamp};
+use filrouge_types::{Failure, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::WebhookName;
 use super::post::Refusal;
-use super::state::{load, put};
+use super::state::{self, load};
 
 /// Most letters kept; of those before only the number.
 const LETTERS_MAX: usize = 1000;
-/// How often a change is tried when others change the note at the same time.
-const ATTEMPTS: usize = 20;
 
 /// A batch that was given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,22 +84,13 @@ pub(super) async fn change(
     webhook: &WebhookName,
     change: impl Fn(&mut Dead),
 ) -> Result<(), Failure> {
-    let note = note_name(webhook);
-    for _ in 0..ATTEMPTS {
-        let (version, before) = match load::<Dead>(ledger, &note).await? {
-            Some(stored) => (stored.version, stored.value),
-            None => (0, Dead::default()),
-        };
+    state::change(ledger, &note_name(webhook), |dead: Option<Dead>| {
+        let before = dead.unwrap_or_default();
         let mut after = before.clone();
         change(&mut after);
-        if after == before || put(ledger, &note, version, &after).await? {
-            return Ok(());
-        }
-    }
-    Err(Failure::new(
-        ErrorCode::Overloaded,
-        "others change the dead letters all the time",
-    ))
+        Ok((after != before).then_some(after))
+    })
+    .await
 }
 
 #[cfg(test)]

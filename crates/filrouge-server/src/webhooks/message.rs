@@ -6,7 +6,6 @@ use sha2::{Digest, Sha256};
 
 use super::WebhookSettings;
 use super::batch::Batch;
-use filrouge_store::hex::to_hex;
 use filrouge_store::read::SessionChange;
 
 /// A request to a receiver.
@@ -35,7 +34,7 @@ fn id(store: &str, webhook: &str, changes: &[SessionChange]) -> String {
         hash.update(part.as_bytes());
         hash.update([0]);
     }
-    format!("msg_{}", to_hex(&hash.finalize()[..16]))
+    format!("msg_{}", hex::encode(&hash.finalize()[..16]))
 }
 
 impl Message {

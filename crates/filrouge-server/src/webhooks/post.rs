@@ -4,7 +4,6 @@ use std::fmt;
 use std::future::Future;
 use std::time::{Duration, UNIX_EPOCH};
 
-use filrouge_types::Timestamp;
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 
@@ -59,41 +58,19 @@ pub(super) enum Sent {
     /// It was not taken.
     Refused {
         why: Refusal,
-        retry_after: Option<RetryAfter>,
+        retry_after: Option<Duration>,
     },
 }
 
-/// When a receiver wants to be asked again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RetryAfter {
-    In(Duration),
-    At(Timestamp),
-}
-
-impl RetryAfter {
-    fn read(headers: &HeaderMap) -> Option<Self> {
-        let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-        if let Ok(seconds) = text.parse() {
-            return Some(Self::In(Duration::from_secs(seconds)));
-        }
-        let since = httpdate::parse_http_date(text)
-            .ok()?
-            .duration_since(UNIX_EPOCH)
-            .ok()?;
-        let micros = i64::try_from(since.as_micros()).ok()?;
-        Some(Self::At(Timestamp::from_micros(micros)))
+/// How long a receiver wants to be left alone, from `now` on in seconds since 1970.
+fn retry_after(headers: &HeaderMap, now: i64) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
     }
-
-    /// From `now` on.
-    pub(super) fn wait(self, now: Timestamp) -> Duration {
-        match self {
-            Self::In(wait) => wait,
-            Self::At(at) => {
-                let left = at.as_micros() - now.as_micros();
-                Duration::from_micros(u64::try_from(left).unwrap_or(0))
-            }
-        }
-    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    let now = Duration::from_secs(now.try_into().ok()?);
+    Some(at.duration_since(UNIX_EPOCH).ok()?.saturating_sub(now))
 }
 
 /// Something that takes messages to a receiver.
@@ -146,7 +123,7 @@ impl Post for HttpPost {
             Err(error) => return refused(error),
         };
         let status = response.status();
-        let retry_after = RetryAfter::read(response.headers());
+        let retry_after = retry_after(response.headers(), message.timestamp);
         let mut read = 0;
         // What it says beside the status is of no use to anybody here.
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -180,10 +157,9 @@ mod tests {
     fn retry_after_is_seconds_or_a_date() {
         let read = |text: &str| {
             let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
-            RetryAfter::read(&headers)
+            retry_after(&headers, 784_111_770)
         };
-        let now = Timestamp::from_micros(784_111_770_000_000);
-        let wait = |text| read(text).map(|wait| wait.wait(now).as_secs());
+        let wait = |text| read(text).map(|wait| wait.as_secs());
         assert_eq!(wait("120"), Some(120));
         assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT"), Some(7));
         assert_eq!(wait("Sun, 06 Nov 1994 08:49:00 GMT"), Some(0));

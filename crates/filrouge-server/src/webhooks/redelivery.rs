@@ -41,11 +41,7 @@ impl<P: Post> Worker<P> {
                 })
                 .await?;
                 let claim = self.new_claim();
-                self.save(stored, |state| {
-                    state.claim = Some(claim.clone());
-                    (state.failures, state.last_error) = (0, None);
-                })
-                .await;
+                self.save(stored, |state| state.taken(claim.clone())).await;
                 Ok(Next::Again)
             }
             Sent::Gone => Ok(self.disable(stored).await),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use filrouge_store::hex::to_hex;
 use filrouge_store::read::ChangeCursor;
 use filrouge_store::{Entropy, Ledger};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
@@ -13,6 +12,8 @@ use super::WebhookName;
 
 /// A claim that ends later than so long from now was made by a clock that was wrong.
 const CLAIM_MAX: Duration = Duration::from_secs(120);
+/// How often a change is tried when others change the note at the same time.
+const ATTEMPTS: usize = 20;
 
 /// The state that all processes of a store share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +76,13 @@ impl State {
         self.cursor.parse()
     }
 
+    /// A message was taken; who has sent it may send the next.
+    pub(super) fn taken(&mut self, claim: Claim) {
+        self.claim = Some(claim);
+        self.failures = 0;
+        self.last_error = None;
+    }
+
     /// The claim that holds at `now`.
     pub(super) fn live_claim(&self, now: Timestamp) -> Option<&Claim> {
         let claim = self.claim.as_ref()?;
@@ -124,9 +132,31 @@ pub(super) async fn put<T: Serialize + Sync>(
     ledger.put_note(note, expected, bytes).await
 }
 
+/// Changes a note, again when somebody else was first; there is nothing to write when `change` gives nothing.
+pub(super) async fn change<T: Serialize + DeserializeOwned + Sync>(
+    ledger: &dyn Ledger,
+    note: &str,
+    change: impl Fn(Option<T>) -> Result<Option<T>, Failure>,
+) -> Result<(), Failure> {
+    for _ in 0..ATTEMPTS {
+        let (version, before) = match load(ledger, note).await? {
+            Some(Stored { version, value }) => (version, Some(value)),
+            None => (0, None),
+        };
+        let Some(after) = change(before)? else {
+            return Ok(());
+        };
+        if put(ledger, note, version, &after).await? {
+            return Ok(());
+        }
+    }
+    let what = format!("others change the note {note:?} all the time; nothing was changed");
+    Err(Failure::new(ErrorCode::Overloaded, what))
+}
+
 /// Names a process among all that serve the store.
 pub(super) fn new_holder(entropy: &dyn Entropy) -> Result<String, Failure> {
     let mut random = [0; 8];
     entropy.fill(&mut random)?;
-    Ok(format!("{}-{}", std::process::id(), to_hex(&random)))
+    Ok(format!("{}-{}", std::process::id(), hex::encode(random)))
 }

@@ -7,13 +7,10 @@ use serde::Serialize;
 
 use super::batch::Batch;
 use super::dead;
-use super::state::{State, Stored, load, note_name, put};
+use super::state::{self, State, Stored, load, note_name};
 use super::{WebhookFeed, WebhookName};
 
 pub use super::dead::DeadLetter;
-
-/// How often a change is tried when others change the note at the same time.
-const ATTEMPTS: usize = 20;
 
 /// How a webhook stands in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -122,28 +119,23 @@ pub async fn change_webhook(
         dead::change(ledger, name, |dead| *dead = dead::Dead::default()).await?;
         return Ok(letters);
     }
-    let note = note_name(name);
-    for _ in 0..ATTEMPTS {
-        let Some(Stored { version, mut value }) = load::<State>(ledger, &note).await? else {
+    state::change(ledger, &note_name(name), |state: Option<State>| {
+        let Some(before) = state else {
             let what = format!("the store knows no webhook {:?}", name.as_str());
             return Err(Failure::new(ErrorCode::Invalid, what).with_hint(
                 "a webhook begins when a server starts that has it in its configuration",
             ));
         };
-        let before = value.clone();
+        let mut after = before.clone();
         match action {
-            WebhookAction::Redeliver => value.redeliver = letters > 0,
+            WebhookAction::Redeliver => after.redeliver = letters > 0,
             WebhookAction::Enable | WebhookAction::Discard => {
-                value.disabled_at = None;
-                (value.failures, value.last_error) = (0, None);
+                after.disabled_at = None;
+                (after.failures, after.last_error) = (0, None);
             }
         }
-        if value == before || put(ledger, &note, version, &value).await? {
-            return Ok(letters);
-        }
-    }
-    Err(Failure::new(
-        ErrorCode::Overloaded,
-        "the webhook's note changes all the time; nothing was changed",
-    ))
+        Ok((after != before).then_some(after))
+    })
+    .await?;
+    Ok(letters)
 }

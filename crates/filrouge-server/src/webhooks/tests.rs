@@ -6,7 +6,7 @@ use std::time::Duration;
 use filrouge_store::read::ChangeKind;
 use prometheus_client::registry::Registry;
 
-use super::post::{Refusal, RetryAfter, Sent};
+use super::post::{Refusal, Sent};
 use super::state::{State, Stored};
 use super::worker::{Next, Worker};
 use super::*;
@@ -107,7 +107,7 @@ async fn retry_after_is_honoured() {
     world.session("1").await;
     world.receiver.will([Sent::Refused {
         why: Refusal::Status(429),
-        retry_after: Some(RetryAfter::In(Duration::from_secs(90))),
+        retry_after: Some(Duration::from_secs(90)),
     }]);
     assert_eq!(waits(&mut worker).await, 90);
     assert!(world.status().await.retry_at.is_some());

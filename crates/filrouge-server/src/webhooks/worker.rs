@@ -14,7 +14,7 @@ use super::batch::{Batch, place};
 use super::counters::WebhookCounters;
 use super::dead::{self, DeadLetter};
 use super::message::Message;
-use super::post::{Post, Refusal, RetryAfter, Sent};
+use super::post::{Post, Refusal, Sent};
 use super::state::{Retry, State, Stored, later, load, note_name, put};
 use super::{WebhookSettings, WebhookStart};
 
@@ -252,8 +252,7 @@ impl<P: Post> Worker<P> {
                 self.save(stored, |state| {
                     state.cursor = batch.next.to_string();
                     state.retry = None;
-                    state.claim = Some(claim.clone());
-                    (state.failures, state.last_error) = (0, None);
+                    state.taken(claim.clone());
                 })
                 .await;
                 Ok(Next::Again)
@@ -282,11 +281,10 @@ impl<P: Post> Worker<P> {
         batch: &Batch,
         attempts: u32,
         why: Refusal,
-        retry_after: Option<RetryAfter>,
+        retry_after: Option<Duration>,
     ) -> Next {
         let now = self.clock.now();
-        let wish = retry_after.map(|wish| wish.wait(now));
-        let at = later(now, self.backoff.after(attempts, wish));
+        let at = later(now, self.backoff.after(attempts, retry_after));
         self.save(stored, |state| {
             state.retry = Some(Retry {
                 next_cursor: batch.next.to_string(),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use filrouge_document::Document;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::history::{Paged, Shows, View, children};
 use super::list::Row;
@@ -17,9 +17,12 @@ use super::{Library, LibraryError, clean, notices};
 use crate::{Conversation, Skipped};
 
 /// The form of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Form {
     /// Markdown.
+    #[default]
+    #[serde(rename = "md")]
     Markdown,
     /// One HTML file without scripts.
     Html,

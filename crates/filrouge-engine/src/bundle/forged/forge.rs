@@ -17,7 +17,6 @@ use super::super::read::sections;
 use super::super::sign::sign;
 use super::super::verify::{digest, rebuild};
 use super::super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, PublicKey, SIGNATURE, TURNS, item};
-use filrouge_store::hex::to_hex;
 
 const SALT: [u8; 16] = [7; 16];
 
@@ -245,7 +244,7 @@ pub(super) async fn forged(adopt: &Adopt, key: u8) -> String {
         .collect();
     let link = adopt.items.last().map_or(GENESIS, |i| i.link);
     let (session, turns, items) = (json(&session).unwrap(), list(&turns), list(&items));
-    signed([&session, &turns, &items, "[]"], &to_hex(&link), key)
+    signed([&session, &turns, &items, "[]"], &hex::encode(link), key)
 }
 
 /// The text signed anew with all digests, after something was done to it.

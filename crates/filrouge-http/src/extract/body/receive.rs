@@ -56,47 +56,34 @@ impl Refusal {
     }
 
     fn problem(self) -> Problem {
-        let (code, detail, hint) = match self {
-            Self::TooLarge { most } => (
-                ErrorCode::PayloadTooLarge,
-                format!("the body is larger than {most} bytes"),
-                Some("send fewer items at once"),
-            ),
-            Self::Unfolds { most } => (
-                ErrorCode::PayloadTooLarge,
-                format!("the body unfolds to more than {most} bytes"),
-                Some("send fewer items at once, or send them without content-encoding"),
-            ),
-            Self::Members { most } => (
+        let say = |code, detail: &str| Problem::new(code, detail);
+        match self {
+            Self::TooLarge { most } => {
+                let what = format!("the body is larger than {most} bytes");
+                Problem::new(ErrorCode::PayloadTooLarge, what).with_hint("send fewer items at once")
+            }
+            Self::Unfolds { most } => {
+                let what = format!("the body unfolds to more than {most} bytes");
+                Problem::new(ErrorCode::PayloadTooLarge, what)
+                    .with_hint("send fewer items at once, or send them without content-encoding")
+            }
+            Self::Members { most } => {
+                let what = format!("the body has more than {most} gzip members");
+                Problem::new(ErrorCode::BadRequest, what).with_hint("pack the body as one member")
+            }
+            Self::TooSlow => say(ErrorCode::RequestTimeout, "the body did not arrive in time"),
+            Self::NoRoom => say(ErrorCode::Overloaded, "too many bytes are arriving at once"),
+            Self::BrokeOff => say(ErrorCode::BadRequest, "the body broke off"),
+            Self::NotGzip => say(
                 ErrorCode::BadRequest,
-                format!("the body has more than {most} gzip members"),
-                Some("pack the body as one member"),
+                "the body is not gzip, as content-encoding says",
             ),
-            Self::TooSlow => (
-                ErrorCode::RequestTimeout,
-                "the body did not arrive in time".to_owned(),
-                None,
-            ),
-            Self::NoRoom => (
-                ErrorCode::Overloaded,
-                "too many bytes are arriving at once".to_owned(),
-                None,
-            ),
-            Self::BrokeOff => (ErrorCode::BadRequest, "the body broke off".to_owned(), None),
-            Self::NotGzip => (
-                ErrorCode::BadRequest,
-                "the body is not gzip, as content-encoding says".to_owned(),
-                None,
-            ),
-            Self::Encoding => (
+            Self::Encoding => say(
                 ErrorCode::UnsupportedMediaType,
-                "the content-encoding is not known".to_owned(),
-                Some("send the body as it is, or with content-encoding: gzip"),
-            ),
-        };
-        let mut problem = Problem::new(code, detail);
-        problem.0.hint = hint.map(str::to_owned);
-        problem
+                "the content-encoding is not known",
+            )
+            .with_hint("send the body as it is, or with content-encoding: gzip"),
+        }
     }
 }
 

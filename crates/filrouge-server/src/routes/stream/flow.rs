@@ -11,7 +11,7 @@ use filrouge_engine::following::Follower;
 use filrouge_engine::stream::StreamError;
 use filrouge_transcode::{GiveUp, RecordStream, Recorder, Step};
 use filrouge_types::{ErrorCode, Failure, Turn, TurnId};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::app::App;
@@ -54,11 +54,11 @@ impl Flow {
     /// Records; gives the turn as it stands at the end.
     pub(super) async fn run(self) -> Result<Written<Turn>, Failure> {
         let (app, what) = (self.app, self.what);
-        let mut under_way = app.recordings().begin();
+        let mut under_way = app.recordings.begin();
         let caller = &self.caller;
         let (format, turn_id) = (what.format.as_str(), what.turn_id);
         let begin = async {
-            let following = &app.engine().following;
+            let following = &app.following;
             let follower = following.follow(caller, &what.session_id).await?;
             let recorder = Recorder::begin(app.engine(), caller, what).await?;
             Ok::<_, Failure>((follower, Box::new(recorder)))
@@ -72,7 +72,7 @@ impl Flow {
             }
         };
         let mut ear = Ear {
-            flushes: app.recordings().listen(turn_id),
+            flushes: app.recordings.listen(turn_id),
             body,
             follower,
             idle: app.limits().settings().stream_idle,
@@ -138,16 +138,7 @@ impl Ear<'_> {
 
 /// Reads what stands behind a stream's end, or what a refused one sends, if it is little.
 async fn rest(body: &mut Body) {
-    let mut left = REST_BYTES;
-    let reading = async {
-        while let Some(Ok(frame)) = body.frame().await {
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            match left.checked_sub(bytes) {
-                Some(fewer) => left = fewer,
-                None => return,
-            }
-        }
-    };
+    let reading = Limited::new(body, REST_BYTES).collect();
     // What does not come is not waited for: the connection is closed then.
     let _ = timeout(REST_WITHIN, reading).await;
 }

@@ -1,0 +1,272 @@
+//! `/api/v1/sessions/{session_id}/lease`, `…/checkpoints` and `…/resume`: live calls (P3, DESIGN §6).
+
+use axum::extract::State;
+use filrouge_engine::{AcquireLease, RenewLease, ResumeSession, Resumed, SaveCheckpoint};
+use filrouge_types::{Checkpoint, Lease, RawJson, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use utoipa::{IntoParams, ToSchema};
+
+use super::busy::{OnHeld, waited};
+use crate::app::App;
+use crate::openapi::{Created, Listed, OrNothing, SessionPath, Shown, Written};
+use filrouge_http::access::{may, tell_session_token};
+use filrouge_http::answer::{Answer, Page, created, json, no_content, written};
+use filrouge_http::extract::{Body, Cursor, InSession, Limit};
+
+/// Takes the lease of a session, waiting while somebody else holds it.
+///
+/// From then on who writes to the session names the fence, as `fence` or as `Filrouge-Fence`, and everybody else is
+/// refused. Who holds it already keeps the fence, for longer.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "takeLease",
+    tag = "calls",
+    params(SessionPath, OnHeld),
+    request_body = AcquireLease,
+    responses(OrNothing<Created<Lease>>)
+)]
+pub(super) async fn take(
+    State(app): State<App>,
+    at: InSession<may::Write, OnHeld>,
+    Body(mut request): Body<AcquireLease>,
+) -> Answer {
+    request.wait_ms = at.query.wait_ms(request.wait_ms)?;
+    let taking = app.calls.acquire(&at.caller, &at.session, request);
+    match waited(&app, &at.principal, taking).await? {
+        Ok(lease) => created(!lease.replayed, &lease),
+        Err(failure) => at.query.unless_held(failure).map(|()| no_content()),
+    }
+}
+
+/// Renews a lease from now on, under the fence that it is held by.
+#[utoipa::path(
+    put,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "renewLease",
+    tag = "calls",
+    params(SessionPath),
+    request_body = RenewLease,
+    responses(Written<Lease>)
+)]
+pub(super) async fn renew(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    Body(request): Body<RenewLease>,
+) -> Answer {
+    let lease = app.calls.renew(&at.caller, &at.session, request).await?;
+    written(&lease)
+}
+
+/// Gives the newest fence, and who holds the session now, if anybody does.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "getLease",
+    tag = "calls",
+    params(SessionPath),
+    responses(Shown<Lease>)
+)]
+pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+    let lease = app.calls.lease(&at.caller, &at.session).await?;
+    json(&lease)
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReleaseQuery {
+    /// Who holds the session.
+    #[serde(deserialize_with = "holder")]
+    #[param(value_type = filrouge_types::schema::Holder, inline)]
+    holder: Box<str>,
+    /// The fence that it is held by; `Filrouge-Fence` says it as well.
+    fence: Option<u64>,
+}
+
+fn holder<'de, D: Deserializer<'de>>(d: D) -> Result<Box<str>, D::Error> {
+    let holder = Box::<str>::deserialize(d)?;
+    if holder.is_empty() {
+        return Err(de::Error::custom("a holder must not be empty"));
+    }
+    Ok(holder)
+}
+
+/// Gives a session free.
+///
+/// One that was taken over or whose time is up is free of this holder already. Whoever waits for it is woken.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/sessions/{session_id}/lease",
+    operation_id = "releaseLease",
+    tag = "calls",
+    params(SessionPath, ReleaseQuery),
+    responses(Written<Lease>)
+)]
+pub(super) async fn release(
+    State(app): State<App>,
+    at: InSession<may::Write, ReleaseQuery>,
+) -> Answer {
+    let lease = app
+        .calls
+        .release(&at.caller, &at.session, &at.query.holder, at.query.fence)
+        .await?;
+    written(&lease)
+}
+
+/// Puts a checkpoint, once for each seq; its label becomes the session's state.
+///
+/// The same one again changes nothing; another one at the same seq is a conflict. The newest ones are kept.
+#[utoipa::path(
+    put,
+    path = "/api/v1/sessions/{session_id}/checkpoints",
+    operation_id = "putCheckpoint",
+    tag = "calls",
+    params(SessionPath),
+    request_body = SaveCheckpoint,
+    responses(Created<Checkpoint>)
+)]
+pub(super) async fn put_checkpoint(
+    State(app): State<App>,
+    at: InSession<may::Write>,
+    Body(request): Body<SaveCheckpoint>,
+) -> Answer {
+    let saved = app
+        .calls
+        .put_checkpoint(&at.caller, &at.session, request)
+        .await?;
+    created(!saved.replayed, &saved)
+}
+
+/// A checkpoint in a list.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ListedCheckpoint)]
+pub(super) struct ListedCheckpoint {
+    /// It covers all items with this seq or less.
+    seq: u64,
+    /// The application's label.
+    label: Option<Box<str>>,
+    /// The application's state; `null` when it cannot be read.
+    #[schema(value_type = Option<Object>)]
+    state: Option<RawJson>,
+    /// When it was put; `null` when it cannot be read.
+    created_at: Option<Timestamp>,
+    /// Whether it is not what was put: then its seq is all that is shown.
+    unreadable: bool,
+}
+
+impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
+    fn from(found: Result<Checkpoint, u64>) -> Self {
+        match found {
+            Ok(found) => Self {
+                seq: found.seq,
+                label: found.label,
+                state: Some(found.state),
+                created_at: Some(found.created_at),
+                unreadable: false,
+            },
+            Err(seq) => Self {
+                seq,
+                label: None,
+                state: None,
+                created_at: None,
+                unreadable: true,
+            },
+        }
+    }
+}
+
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListQuery {
+    /// At most so many.
+    #[serde(default)]
+    #[param(inline)]
+    limit: Limit,
+    /// The `next_cursor` of the page before.
+    #[param(inline)]
+    cursor: Option<Cursor>,
+}
+
+/// Lists a session's checkpoints, newest first.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/checkpoints",
+    operation_id = "listCheckpoints",
+    tag = "calls",
+    params(SessionPath, ListQuery),
+    responses(Listed<ListedCheckpoint>)
+)]
+pub(super) async fn checkpoints(
+    State(app): State<App>,
+    at: InSession<may::Read, ListQuery>,
+) -> Answer {
+    let limit = usize::from(at.query.limit);
+    let before = at.query.cursor.map(u64::from);
+    let all = app.calls.checkpoints(&at.caller, &at.session).await?;
+    let mut data: Vec<ListedCheckpoint> = all
+        .into_iter()
+        .map(ListedCheckpoint::from)
+        .filter(|one| before.is_none_or(|seq| one.seq < seq))
+        .collect();
+    let more = data.len() > limit;
+    data.truncate(limit);
+    let next_cursor = data.last().filter(|_| more).map(|one| one.seq.to_string());
+    json(&Page { data, next_cursor })
+}
+
+/// Gives the newest checkpoint that can be read.
+#[utoipa::path(
+    get,
+    path = "/api/v1/sessions/{session_id}/checkpoints/latest",
+    operation_id = "getLatestCheckpoint",
+    tag = "calls",
+    params(SessionPath),
+    responses(Shown<Checkpoint>)
+)]
+pub(super) async fn latest_checkpoint(State(app): State<App>, at: InSession<may::Read>) -> Answer {
+    let calls = &app.calls;
+    json(&calls.latest_checkpoint(&at.caller, &at.session).await?)
+}
+
+/// Takes the lease of a session and gives what it takes to go on.
+///
+/// The newest checkpoint that can be read, the items behind it, and the newest seq, of one moment in which the lease was
+/// held. What is left of a long tail is read by `GET …/items?after=` its cursor. With `create` a session that is not
+/// there is made.
+#[utoipa::path(
+    post,
+    path = "/api/v1/sessions/{session_id}/resume",
+    operation_id = "resumeSession",
+    tag = "calls",
+    params(SessionPath, OnHeld),
+    request_body = ResumeSession,
+    responses(OrNothing<Created<Resumed>>)
+)]
+pub(super) async fn resume(
+    State(app): State<App>,
+    mut at: InSession<may::Write, OnHeld>,
+    Body(mut request): Body<ResumeSession>,
+) -> Answer {
+    request.wait_ms = at.query.wait_ms(request.wait_ms)?;
+    let fresh = if request.create {
+        app.sessions.fresh_token(&mut at.caller)?
+    } else {
+        None
+    };
+    let resuming = app.calls.resume(&at.caller, &at.session, request);
+    let resumed = match waited(&app, &at.principal, resuming).await? {
+        Ok(resumed) => resumed,
+        Err(failure) => return at.query.unless_held(failure).map(|()| no_content()),
+    };
+    let new = resumed.created;
+    let mut response = created(new, &resumed)?;
+    if let Some(fresh) = fresh
+        && new
+        && app.sessions.needs_token(&at.caller, &at.session).await
+    {
+        tell_session_token(&mut response, &fresh);
+    }
+    Ok(response)
+}
