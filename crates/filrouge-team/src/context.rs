@@ -31,13 +31,12 @@ pub struct Context {
     pub team_task: Option<Box<str>>,
 }
 
-/// What was said in a session, by id and by what it answers. One message is added, and looked up, at the same cost however
+/// What was said in a session, by id. One message is added, and looked up, at the same cost however
 /// long the session is.
 #[derive(Debug, Clone, Default)]
 pub struct ContextManager {
     messages: Vec<Message>,
     positions: HashMap<MessageId, usize>,
-    answers: HashMap<MessageId, Vec<usize>>,
     highest: u64,
     team_task: Option<Box<str>>,
 }
@@ -93,9 +92,6 @@ impl ContextManager {
             return Err(Failure::new(ErrorCode::Invalid, what));
         }
         self.positions.insert(message.id.clone(), at);
-        if let Some(parent) = &message.routing.parent {
-            self.answers.entry(parent.clone()).or_default().push(at);
-        }
         self.never_below(message_number(&message.id).unwrap_or(0));
         self.messages.push(message);
         Ok(())
@@ -153,26 +149,6 @@ impl ContextManager {
     #[must_use]
     pub fn by_id(&self, id: &str) -> Option<&Message> {
         self.messages.get(self.position(id)?)
-    }
-
-    /// What the message answers, what that answered, and so on: the nearest first, at most `count`.
-    #[must_use]
-    pub fn parents(&self, id: &str, count: usize) -> Vec<&Message> {
-        let chain = self.chain(id, count);
-        chain
-            .iter()
-            .filter_map(|at| self.messages.get(*at))
-            .collect()
-    }
-
-    /// The other messages that answer what this one answers.
-    #[must_use]
-    pub fn siblings(&self, id: &str) -> Vec<&Message> {
-        let parent = self.by_id(id).and_then(|m| m.routing.parent.as_ref());
-        let answers = parent.and_then(|parent| self.answers.get(parent));
-        let messages = answers.into_iter().flatten();
-        let messages = messages.filter_map(|at| self.messages.get(*at));
-        messages.filter(|message| &*message.id != id).collect()
     }
 
     /// Where the message stands among [`messages`](Self::messages).

@@ -32,7 +32,7 @@ use filrouge_types::{Clock, ErrorCode, Failure};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::agent::AgentSettings;
-use crate::context::{Context, ContextManager, Restored};
+use crate::context::{ContextManager, Restored};
 use crate::message::{Message, MessageId};
 use crate::prompt::Window;
 use crate::queue::Route;
@@ -303,12 +303,6 @@ impl Coordinator {
     #[must_use]
     pub fn message_count(&self) -> usize {
         self.context().messages().len()
-    }
-
-    /// All that would be carried over a restart.
-    #[must_use]
-    pub fn export_snapshot(&self) -> Context {
-        self.context().export_snapshot()
     }
 
     fn context(&self) -> MutexGuard<'_, ContextManager> {

@@ -17,18 +17,18 @@ use serde::{Deserialize, Serialize};
 mod bring;
 mod hold;
 pub(crate) mod item;
-mod kept;
 pub(crate) mod open;
 pub(crate) mod read;
 mod speech;
 mod turn;
 mod writes;
 
+pub use bring::{Imported, import};
 pub use hold::holder_label;
 pub use open::{open_existing, open_new, read_session};
 pub use read::LeftOut;
 
-pub(crate) use bring::{bring, other_id};
+pub(crate) use bring::other_id;
 pub(crate) use hold::is_gone;
 
 use crate::context::{Restored, TEAM_TASK_BYTES_MAX};
@@ -37,7 +37,6 @@ use crate::record::{Record, Speech, State, Status};
 use crate::snapshot::{SessionSnapshot, SnapshotWarning, Snapshots};
 use crate::team::Team;
 use hold::{Heartbeat, Hold};
-use kept::Kept;
 use read::{Conversation, read_into};
 use turn::Keeping;
 
@@ -108,41 +107,10 @@ struct ToldMember {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ToldState {
     team_id: Box<str>,
-    status: ToldStatus,
-    waiting_for: Option<Box<str>>,
-    team_task: Option<Box<str>>,
+    #[serde(flatten)]
+    state: State,
     members: Vec<ToldMember>,
     pub(crate) message_count: u64,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ToldStatus {
-    Active,
-    Paused,
-    Completed,
-}
-
-const fn told(status: Status) -> (ToldStatus, &'static str) {
-    match status {
-        Status::Active => (ToldStatus::Active, "active"),
-        Status::Paused => (ToldStatus::Paused, "paused"),
-        Status::Completed => (ToldStatus::Completed, "completed"),
-    }
-}
-
-impl ToldState {
-    fn state(&self) -> State {
-        State {
-            status: match self.status {
-                ToldStatus::Active => Status::Active,
-                ToldStatus::Paused => Status::Paused,
-                ToldStatus::Completed => Status::Completed,
-            },
-            waiting_for: self.waiting_for.clone(),
-            team_task: self.team_task.clone(),
-        }
-    }
 }
 
 struct Shared {
@@ -220,20 +188,17 @@ impl Shared {
             None => {}
         }
         self.follow_redactions(keeping).await?;
-        let (status, label) = told(state.status);
         let told = ToldState {
             team_id: self.team_id.clone(),
-            status,
-            waiting_for: state.waiting_for.clone(),
-            team_task: state.team_task.clone(),
+            state: state.clone(),
             members: self.members.clone(),
-            message_count: keeping.kept.count(),
+            message_count: keeping.messages.len() as u64,
         };
         let json = RawJson::write(&told);
         let unwritable = |e| Failure::new(ErrorCode::Internal, format!("the state as JSON: {e}"));
         let request = SaveCheckpoint {
             seq: None,
-            label: Some(label.into()),
+            label: Some(state.status.as_str().into()),
             state: json.map_err(unwritable)?,
             fence: None,
             release: false,
@@ -256,7 +221,7 @@ impl Shared {
         if news.redactions > 0 {
             let mut all = Conversation::default();
             read_into(engine, &caller, session, 0, &mut all).await?;
-            keeping.kept = Kept::of(&all.messages, self.snapshots.as_ref());
+            keeping.messages = all.messages.into_iter().map(Arc::new).collect();
         }
         keeping.seen = keeping.seen.max(news.last_seq);
         Ok(())
@@ -267,7 +232,7 @@ impl Shared {
         let Some(snapshots) = self.snapshots.clone() else {
             return;
         };
-        let messages = keeping.kept.messages();
+        let messages = keeping.messages.clone();
         if messages.is_empty() {
             return;
         }

@@ -1,6 +1,7 @@
 //! What a member says.
 
 use filrouge_types::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// The id of a message, unique in its session and its item's `item_id` in the ledger: `msg-N`, N from 1.
 pub type MessageId = Box<str>;
@@ -23,7 +24,8 @@ pub struct Message {
 }
 
 /// Why a message ends before its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cut {
     /// The user stopped it.
     Cancelled,
@@ -34,7 +36,7 @@ pub enum Cut {
 }
 
 /// Who said a message, as it was at that time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Speaker {
     /// The member's id; of the application's notes `system`.
     pub id: Box<str>,
@@ -45,7 +47,8 @@ pub struct Speaker {
 }
 
 /// What a speaker is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SpeakerKind {
     /// A person.
     Human,
@@ -56,31 +59,39 @@ pub enum SpeakerKind {
 }
 
 /// To whom a message is, and what it answers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Routing {
     /// The markers as they were written, without brackets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub markers: Vec<Box<str>>,
     /// Whom they name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addressees: Vec<Addressee>,
     /// The message it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<MessageId>,
     /// What is to become of the floor.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<Intent>,
 }
 
 /// One who is addressed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addressee {
     /// As it was written.
     pub identifier: Box<str>,
     /// The member; `None` when nobody is called so.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub member_id: Option<Box<str>>,
     /// The member's name at that time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub member_name: Option<Box<str>>,
 }
 
 /// What a message asks of the queue. In this order they are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// Before everything that waits (P1).
     Interrupt,

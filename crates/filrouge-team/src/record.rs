@@ -3,11 +3,13 @@
 
 use async_trait::async_trait;
 use filrouge_types::Failure;
+use serde::{Deserialize, Serialize};
 
 use crate::message::{Cut, Message};
 
 /// How a session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Somebody speaks, or is about to.
     Active,
@@ -17,8 +19,20 @@ pub enum Status {
     Completed,
 }
 
+impl Status {
+    /// The word for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+        }
+    }
+}
+
 /// The state that is kept at a hand-over.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// How the session stands.
     pub status: Status,

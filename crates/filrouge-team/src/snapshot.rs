@@ -20,8 +20,10 @@ use filrouge_types::Timestamp;
 
 pub use file::SnapshotFile;
 #[cfg(feature = "age")]
-pub use sealed::{AgeError, AgeSeal};
-pub use transfer::{ExportError, Importable, Imported, Offer, Why, export, import, importable};
+pub use sealed::AgeSeal;
+pub use transfer::{ExportError, Importable, Offer, Why, export, importable};
+
+pub use crate::ledger::{Imported, import};
 
 use crate::context::Context;
 use crate::message::Message;

@@ -1,6 +1,5 @@
 //! A team and its members.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -135,11 +134,8 @@ pub fn id_of(name: &str) -> Box<str> {
     if !id.is_empty() && !id.ends_with('-') {
         id.push('-');
     }
-    for byte in Sha256::digest(name.as_bytes()).iter().take(4) {
-        // Writing to a string does not fail.
-        let _ = write!(id, "{byte:02x}");
-    }
-    id.into()
+    let digest = hex::encode(Sha256::digest(name.as_bytes()));
+    format!("{id}{digest:.8}").into()
 }
 
 /// A name as names are compared: case, width and runs of blanks make no difference, nor do joiners that are not seen.

@@ -8,6 +8,7 @@ use filrouge_engine::{CreateSession, Engine, ImportedTurn};
 use filrouge_types::{
     Channel, ErrorCode, Failure, ItemBody, RequestId, Session, SessionId, TurnStatus,
 };
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::item::item_of;
@@ -24,18 +25,19 @@ const TURN_MESSAGES: usize = 1000;
 /// Longest id that a turn's key is made of as it is.
 const KEY_BYTES: usize = 200;
 
-/// What was brought.
-#[derive(Debug)]
-pub(crate) struct Brought {
-    pub(crate) session_id: Box<str>,
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Imported {
+    /// The session: of the snapshot's id, or another one where that is somebody else's.
+    pub session_id: Box<str>,
     /// Messages that are new in the ledger.
-    pub(crate) added: u64,
+    pub added: u64,
     /// Messages that were there.
-    pub(crate) known: u64,
-    /// Those that are others there under the same id; the ledger's stay.
-    pub(crate) differing: Vec<MessageId>,
-    /// Those that were redacted there; they are not brought in again.
-    pub(crate) redacted: u64,
+    pub known: u64,
+    /// Messages that are others in the ledger under the same id; the ledger's stay.
+    pub differing: Vec<MessageId>,
+    /// Messages that were redacted in the ledger; they are not imported again.
+    pub redacted: u64,
 }
 
 /// The id that a session is brought under when its own is somebody else's: the same at every import.
@@ -49,10 +51,9 @@ pub(crate) fn other_id(caller: &Caller, team_id: &str, id: &str) -> Result<Sessi
         hash.update(piece.len().to_be_bytes());
         hash.update(piece);
     }
-    let digest = hash.finalize();
-    let digest: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let digest = hex::encode(hash.finalize());
     let end = id.floor_char_boundary(KEY_BYTES);
-    let name = format!("{}-{digest}", id.get(..end).unwrap_or_default());
+    let name = format!("{}-{digest:.16}", id.get(..end).unwrap_or_default());
     SessionId::new(name)
         .map_err(|e| Failure::new(ErrorCode::Invalid, format!("session {id:?}: {e}")))
 }
@@ -96,18 +97,19 @@ async fn session_of(
     Ok(session)
 }
 
-/// Brings a conversation into the ledger; a second time changes nothing, one that was broken off goes on.
+/// Imports a snapshot into the ledger: its messages become items with their times and ids. A second time changes nothing, one
+/// that was broken off goes on; what is in the ledger already stays as it is.
 ///
 /// # Errors
-/// `invalid` when the snapshot is of another team; `session_erased`; those of
-/// [`open_existing`](super::open_existing).
-pub(crate) async fn bring(
+/// `invalid` when it is another team's; `session_erased` when its session was erased; `lease_timeout` when somebody has
+/// the session open; and the ledger's.
+pub async fn import(
     engine: Arc<Engine>,
     caller: Caller,
     team: &Team,
     snapshot: &SessionSnapshot,
     options: OpenOptions,
-) -> Result<Brought, Failure> {
+) -> Result<Imported, Failure> {
     check_records_all(&engine, &caller)?;
     if snapshot.team_id != team.id {
         let what = format!(
@@ -123,14 +125,14 @@ pub(crate) async fn bring(
     };
     let opened = open(engine, caller, team, session, options).await?;
     let (there, redacted) = (&opened.restored.context.messages, &opened.redacted);
-    let mut brought = Brought {
+    let mut imported = Imported {
         session_id: opened.restored.session_id.clone(),
         added: 0,
         known: 0,
         differing: Vec::new(),
         redacted: 0,
     };
-    let new = sorted_out(snapshot, there, redacted, &mut brought);
+    let new = sorted_out(snapshot, there, redacted, &mut imported);
     let shared = &opened.record.shared;
     let state = State {
         status: Status::Paused,
@@ -148,11 +150,11 @@ pub(crate) async fn bring(
             if done.is_err() {
                 break;
             }
-            brought.added += group.len() as u64;
+            imported.added += group.len() as u64;
         }
     }
     match done {
-        Ok(()) => opened.record.close(&state).await.map(|()| brought),
+        Ok(()) => opened.record.close(&state).await.map(|()| imported),
         Err(failure) => {
             shared.hold.release().await?;
             Err(failure)
@@ -165,7 +167,7 @@ fn sorted_out<'a>(
     snapshot: &'a SessionSnapshot,
     there: &[Message],
     redacted: &HashSet<MessageId>,
-    brought: &mut Brought,
+    imported: &mut Imported,
 ) -> Vec<&'a Message> {
     let mut known: std::collections::HashMap<&str, &Message> = there
         .iter()
@@ -174,9 +176,9 @@ fn sorted_out<'a>(
     let mut new = Vec::new();
     for message in snapshot.messages.iter().map(|message| &**message) {
         match known.get(&*message.id) {
-            _ if redacted.contains(&message.id) => brought.redacted += 1,
-            Some(same) if *same == message => brought.known += 1,
-            Some(_) => brought.differing.push(message.id.clone()),
+            _ if redacted.contains(&message.id) => imported.redacted += 1,
+            Some(same) if *same == message => imported.known += 1,
+            Some(_) => imported.differing.push(message.id.clone()),
             None => {
                 known.insert(&message.id, message);
                 new.push(message);
@@ -231,7 +233,7 @@ impl Shared {
         recorded.await?;
         keeping.state = None;
         for message in group {
-            keeping.kept.message((*message).clone());
+            keeping.messages.push(Arc::new((*message).clone()));
         }
         Ok(())
     }
@@ -242,11 +244,7 @@ fn key_of(message: &Message) -> Result<RequestId, Failure> {
     let id = &message.id;
     let key = match id.len() <= KEY_BYTES {
         true => format!("import.{id}"),
-        false => {
-            let digest = Sha256::digest(id.as_bytes());
-            let digest: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-            format!("import.{digest}")
-        }
+        false => format!("import.{}", hex::encode(Sha256::digest(id.as_bytes()))),
     };
     RequestId::new(key).map_err(|e| Failure::new(ErrorCode::Invalid, format!("{id:?}: {e}")))
 }

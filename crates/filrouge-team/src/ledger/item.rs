@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::context::message_number;
-use crate::message::{Addressee, Cut, Intent, Message, Routing, Speaker, SpeakerKind};
+use crate::message::{Cut, Message, Routing, Speaker, SpeakerKind};
 use crate::record::AgentError;
 
 /// The part that a draft has beside its text.
@@ -27,133 +27,38 @@ const NOTE_PART: &str = "team_note";
 /// Metadata of an item, or what stands in it.
 #[derive(Serialize, Deserialize)]
 struct Metadata<'a> {
-    #[serde(borrow)]
     team: Told<'a>,
 }
 
-/// What an item tells of a message beside its key, its text and its time.
+/// What an item holds of a message beside its key, its text and its time.
 #[derive(Serialize, Deserialize)]
 struct Told<'a> {
-    #[serde(borrow)]
-    speaker: ToldSpeaker<'a>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    markers: Vec<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    addressees: Vec<ToldAddressee<'a>>,
+    speaker: Cow<'a, Speaker>,
+    #[serde(flatten)]
+    routing: Cow<'a, Routing>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    parent: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    intent: Option<ToldIntent>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cut: Option<ToldCut>,
+    cut: Option<Cut>,
 }
-
-#[derive(Serialize, Deserialize)]
-struct ToldSpeaker<'a> {
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    kind: ToldKind,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ToldAddressee<'a> {
-    identifier: Cow<'a, str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    member_id: Option<Cow<'a, str>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    member_name: Option<Cow<'a, str>>,
-}
-
-macro_rules! words {
-    ($name:ident = $of:ident { $($word:ident),+ }) => {
-        #[derive(Clone, Copy, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        enum $name { $($word),+ }
-
-        impl From<$of> for $name {
-            fn from(of: $of) -> Self {
-                match of { $($of::$word => Self::$word),+ }
-            }
-        }
-
-        impl From<$name> for $of {
-            fn from(told: $name) -> Self {
-                match told { $($name::$word => Self::$word),+ }
-            }
-        }
-    };
-}
-
-words!(
-    ToldKind = SpeakerKind {
-        Human,
-        Agent,
-        System
-    }
-);
-words!(
-    ToldIntent = Intent {
-        Interrupt,
-        Reply,
-        Extend
-    }
-);
-words!(
-    ToldCut = Cut {
-        Cancelled,
-        Failed,
-        Interrupted
-    }
-);
 
 impl<'a> From<&'a Message> for Told<'a> {
     fn from(message: &'a Message) -> Self {
-        let routing = &message.routing;
-        let addressee = |a: &'a Addressee| ToldAddressee {
-            identifier: Cow::Borrowed(&a.identifier),
-            member_id: a.member_id.as_deref().map(Cow::Borrowed),
-            member_name: a.member_name.as_deref().map(Cow::Borrowed),
-        };
         Self {
-            speaker: ToldSpeaker {
-                id: Cow::Borrowed(&message.speaker.id),
-                name: Cow::Borrowed(&message.speaker.name),
-                kind: message.speaker.kind.into(),
-            },
-            markers: routing.markers.iter().map(|m| (&**m).into()).collect(),
-            addressees: routing.addressees.iter().map(addressee).collect(),
-            parent: routing.parent.as_deref().map(Cow::Borrowed),
-            intent: routing.intent.map(Into::into),
-            cut: message.cut.map(Into::into),
+            speaker: Cow::Borrowed(&message.speaker),
+            routing: Cow::Borrowed(&message.routing),
+            cut: message.cut,
         }
     }
 }
 
 impl Told<'_> {
     fn message(self, id: Box<str>, at: Timestamp, content: Box<str>) -> Message {
-        let addressee = |a: ToldAddressee<'_>| Addressee {
-            identifier: a.identifier.into(),
-            member_id: a.member_id.map(Into::into),
-            member_name: a.member_name.map(Into::into),
-        };
         Message {
             id,
             at,
-            speaker: Speaker {
-                id: self.speaker.id.into(),
-                name: self.speaker.name.into(),
-                kind: self.speaker.kind.into(),
-            },
+            speaker: self.speaker.into_owned(),
             content,
-            routing: Routing {
-                markers: self.markers.into_iter().map(Into::into).collect(),
-                addressees: self.addressees.into_iter().map(addressee).collect(),
-                parent: self.parent.map(Into::into),
-                intent: self.intent.map(Into::into),
-            },
-            cut: self.cut.map(Into::into),
+            routing: self.routing.into_owned(),
+            cut: self.cut,
         }
     }
 }

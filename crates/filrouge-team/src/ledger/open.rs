@@ -12,7 +12,6 @@ use filrouge_types::{
 use serde::{Deserialize, Serialize};
 
 use super::hold::Hold;
-use super::kept::Kept;
 use super::read::{Conversation, read_into};
 use super::turn::Keeping;
 use super::{LedgerRecord, OpenOptions, Opened, Shared, ToldState, item, members_of};
@@ -26,20 +25,13 @@ const NEWEST_TURNS: usize = 8;
 
 /// Metadata of a session that was brought from a snapshot.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Origin {
+struct Origin {
     team: OriginTeam,
 }
 
 #[derive(Serialize, Deserialize)]
 struct OriginTeam {
     created_at: Timestamp,
-}
-
-impl Origin {
-    pub(super) const fn new(created_at: Timestamp) -> Self {
-        let team = OriginTeam { created_at };
-        Self { team }
-    }
 }
 
 /// When a session began: where it was brought from, if it was.
@@ -230,7 +222,8 @@ async fn held(
     let mut conversation = Conversation::default();
     read_into(&engine, &caller, &id, 0, &mut conversation).await?;
     let state = newest_state(&engine, &caller, &id, conversation.last_seq).await?;
-    let kept = Kept::of(&conversation.messages, options.snapshots.as_ref());
+    let kept = conversation.messages.iter().cloned().map(Arc::new);
+    let kept = kept.collect();
     let last_seq = conversation.last_seq;
     let (highest, left_out) = (conversation.highest, conversation.left_out);
     let redacted = std::mem::take(&mut conversation.redacted);
@@ -325,7 +318,7 @@ async fn newest_state(
 ) -> Result<Option<State>, Failure> {
     match engine.calls.latest_checkpoint(caller, id).await {
         Ok(checkpoint) if checkpoint.seq == last_seq => {
-            Ok(told_state(&checkpoint).map(|told| told.state()))
+            Ok(told_state(&checkpoint).map(|told| told.state))
         }
         Ok(_) => Ok(None),
         Err(failure) if failure.code == ErrorCode::CheckpointNotFound => Ok(None),
@@ -343,6 +336,7 @@ pub(crate) fn told_state(checkpoint: &Checkpoint) -> Option<ToldState> {
 /// # Errors
 /// None but of the program's own.
 pub(super) fn origin(created_at: Timestamp) -> Result<RawJson, Failure> {
-    RawJson::write(&Origin::new(created_at))
+    let team = OriginTeam { created_at };
+    RawJson::write(&Origin { team })
         .map_err(|e| Failure::new(ErrorCode::Internal, format!("metadata as JSON: {e}")))
 }

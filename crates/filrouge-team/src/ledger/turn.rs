@@ -1,5 +1,7 @@
 //! A turn of several speakers: from a human's message to the hand-over back to a human (docs/adr/0029).
 
+use std::sync::Arc;
+
 use filrouge_engine::spoken::{TurnEnd, UtteranceHead};
 use filrouge_engine::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
 use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, TurnId};
@@ -7,7 +9,6 @@ use tokio::sync::oneshot;
 
 use super::Shared;
 use super::item::{self, item_of};
-use super::kept::Kept;
 use super::speech::{self, Ended, LedgerSpeech};
 use crate::message::{Cut, Message, SpeakerKind};
 use crate::record::{AgentError, State};
@@ -25,7 +26,8 @@ pub(super) struct Keeping {
     pub(super) state: Option<State>,
     /// Notes that stand in no turn of a human's.
     pub(super) notes: u64,
-    pub(super) kept: Kept,
+    /// The messages of the session, as they stand in the ledger.
+    pub(super) messages: Vec<Arc<Message>>,
     /// Up to where the session was looked through for redactions.
     pub(super) seen: u64,
 }
@@ -86,7 +88,7 @@ impl Keeping {
     pub(super) fn new(
         task: Option<Box<str>>,
         state: Option<State>,
-        (kept, seen): (Kept, u64),
+        (messages, seen): (Vec<Arc<Message>>, u64),
     ) -> Self {
         Self {
             turn: None,
@@ -95,7 +97,7 @@ impl Keeping {
             task,
             state,
             notes: 0,
-            kept,
+            messages,
             seen,
         }
     }
@@ -116,7 +118,7 @@ impl Keeping {
 
     fn said(&mut self, message: Message) {
         self.state = None;
-        self.kept.message(message);
+        self.messages.push(Arc::new(message));
     }
 }
 

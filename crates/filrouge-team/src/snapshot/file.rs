@@ -136,20 +136,6 @@ impl Snapshots {
         }
     }
 
-    /// Removes the files of a session that was erased: what they hold must not outlive it. Gives how many there were.
-    ///
-    /// # Errors
-    /// What is wrong, with the path.
-    pub fn forget(&self, team_id: &str, session_id: &str) -> Result<u64, SnapshotWarning> {
-        let (files, _) = self.list(team_id)?;
-        let mut removed = 0;
-        for file in files.iter().filter(|file| *file.session_id == *session_id) {
-            fs::remove_file(&file.path).map_err(|e| SnapshotWarning::io(&file.path, &e))?;
-            removed += 1;
-        }
-        Ok(removed)
-    }
-
     /// Reads a file.
     ///
     /// # Errors

@@ -3,27 +3,24 @@
 //! ends in `~` and 32 digits of the id's SHA-256, so that two ids never share a file.
 
 use filrouge_types::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use sha2::{Digest, Sha256};
 
 /// Longest name that is not cut; with its time, its ending and that of a temporary file it is below what file systems take.
 const NAME_BYTES: usize = 120;
 
+/// What stands for something else in a name.
+const SPELLED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
+
 /// An id as a name.
 pub(crate) fn spelled(id: &str) -> String {
-    let mut name = String::with_capacity(id.len());
-    for (at, byte) in id.bytes().enumerate() {
-        let plain =
-            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || byte == b'.' && at > 0;
-        match plain {
-            true => name.push(char::from(byte)),
-            false => name.push_str(&format!("%{byte:02X}")),
-        }
+    let mut name = percent_encode(id.as_bytes(), SPELLED).to_string();
+    if name.starts_with('.') {
+        name.replace_range(..1, "%2E");
     }
     if name.len() > NAME_BYTES {
-        let digest = Sha256::digest(id.as_bytes());
-        let digest: String = digest.iter().take(16).map(|b| format!("{b:02x}")).collect();
-        name.truncate(NAME_BYTES - digest.len() - 1);
-        name.push('~');
+        let digest = format!("~{:.32}", hex::encode(Sha256::digest(id.as_bytes())));
+        name.truncate(NAME_BYTES - digest.len());
         name.push_str(&digest);
     }
     name

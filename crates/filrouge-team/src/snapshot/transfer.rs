@@ -9,25 +9,8 @@ use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 
 use super::{SessionSnapshot, SnapshotFile, SnapshotWarning, Snapshots};
 use crate::ledger::open::{created_at, read};
-use crate::ledger::{OpenOptions, bring, other_id};
-use crate::message::MessageId;
+use crate::ledger::other_id;
 use crate::sessions::look;
-use crate::team::Team;
-
-/// What an import did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
-    /// The session: of the snapshot's id, or another one where that is somebody else's.
-    pub session_id: Box<str>,
-    /// Messages that are new in the ledger.
-    pub added: u64,
-    /// Messages that were there.
-    pub known: u64,
-    /// Messages that are others in the ledger under the same id; the ledger's stay.
-    pub differing: Vec<MessageId>,
-    /// Messages that were redacted in the ledger; they are not brought in again.
-    pub redacted: u64,
-}
 
 /// Why a file is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,29 +50,6 @@ pub enum ExportError {
     /// The file cannot be written.
     #[error("{0}")]
     File(SnapshotWarning),
-}
-
-/// Brings a snapshot into the ledger: its messages become items with their times and ids. A second time changes nothing;
-/// what is in the ledger already stays as it is.
-///
-/// # Errors
-/// `invalid` when it is another team's; `session_erased` when its session was erased; `lease_timeout` when somebody has
-/// the session open; and the ledger's.
-pub async fn import(
-    engine: Arc<Engine>,
-    caller: Caller,
-    team: &Team,
-    snapshot: &SessionSnapshot,
-    options: OpenOptions,
-) -> Result<Imported, Failure> {
-    let brought = bring(engine, caller, team, snapshot, options).await?;
-    Ok(Imported {
-        session_id: brought.session_id,
-        added: brought.added,
-        known: brought.known,
-        differing: brought.differing,
-        redacted: brought.redacted,
-    })
 }
 
 /// Writes a session's file from the ledger; who has it open is not asked.

@@ -102,7 +102,7 @@ async fn it_goes_on_with_its_context_and_waits_for_the_first_human() {
     talk.coordinator.say_as("zoe", "and I?").await.unwrap();
     assert_eq!(talk.listen().await.0, ["zoe: and I?", "bob: no"]);
     assert_eq!(
-        talk.coordinator.export_snapshot().messages[..5],
+        talk.coordinator.newest(usize::MAX)[..5],
         restored().context.messages
     );
 }

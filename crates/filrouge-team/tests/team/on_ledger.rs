@@ -77,13 +77,21 @@ async fn talk(folder: tempfile::TempDir, session: Option<&str>) -> (Talk, Arc<dy
     (talk, ledger, id)
 }
 
+/// What a conversation carries over a restart.
+fn carried(coordinator: &Coordinator) -> Context {
+    Context {
+        messages: coordinator.newest(usize::MAX),
+        team_task: coordinator.team_task(),
+    }
+}
+
 async fn restored(talk: Talk, ledger: Arc<dyn Ledger>, id: &str) -> (Talk, Context, Context) {
-    let before = talk.coordinator.export_snapshot();
+    let before = carried(&talk.coordinator);
     talk.coordinator.leave().await.unwrap();
     drop((talk.coordinator, talk.events));
     ledger.close().await;
     let (again, ..) = self::talk(talk.folder, Some(id)).await;
-    let after = again.coordinator.export_snapshot();
+    let after = carried(&again.coordinator);
     (again, before, after)
 }
 

@@ -3,6 +3,7 @@
 use filrouge_types::{RawJson, TurnId};
 
 use super::*;
+use crate::message::{Addressee, Intent};
 
 fn message() -> Message {
     Message {
