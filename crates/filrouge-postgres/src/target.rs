@@ -62,15 +62,15 @@ impl Target {
         channel_binding(&mut config, &parts)?;
         timing(&mut config, &parts)?;
         let places = parts.places()?;
-        let servers = places.into_iter().map(|place| {
+        let servers = places.into_iter().map(|(host, port)| {
             let mut config = config.clone();
             // As libpq: no TLS on sockets.
-            let mode = if place.host.starts_with('/') {
+            let mode = if host.starts_with('/') {
                 SslMode::Disable
             } else {
                 tls.ssl_mode()
             };
-            config.host(place.host).port(place.port).ssl_mode(mode);
+            config.host(host).port(port).ssl_mode(mode);
             config
         });
         Ok(Self {

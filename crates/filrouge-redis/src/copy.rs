@@ -1,7 +1,5 @@
 //! What lies in the key of a copy of recent turns.
 
-use std::fmt::Write as _;
-
 use filrouge_store::chain::Link;
 use filrouge_store::hot::{AsOf, Fill, HotBounds, HotTurn, Recent, Step};
 use redis::{Cmd, Value};
@@ -12,15 +10,6 @@ const HEAD: usize = 22;
 /// `1` as `00000000000000000001`: the order of texts is that of numbers.
 pub(crate) fn digits(number: u64) -> String {
     format!("{number:020}")
-}
-
-fn hexadecimal(link: &Link) -> String {
-    let mut text = String::with_capacity(2 * link.len());
-    for byte in link {
-        // Writing to a text does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 fn member(turn: &HotTurn) -> Vec<u8> {
@@ -34,7 +23,7 @@ fn member(turn: &HotTurn) -> Vec<u8> {
 pub(crate) fn write_step(to: &mut Cmd, step: &Step, bounds: &HotBounds) {
     to.arg(bounds.turns).arg(bounds.bytes);
     for as_of in [&step.before, &step.after] {
-        to.arg(digits(as_of.seq)).arg(hexadecimal(&as_of.link));
+        to.arg(digits(as_of.seq)).arg(hex::encode(as_of.link));
     }
     match &step.puts {
         Some(turn) => to.arg(digits(turn.ordinal)).arg(member(turn)),
@@ -63,7 +52,7 @@ pub(crate) fn write_fill(to: &mut Cmd, fill: &Fill, bounds: &HotBounds) {
         (None, Some(first)) => format!("{:020}0", first.ordinal),
         (None, None) => format!("{:020}0", u64::MAX),
     };
-    let (seq, link) = (digits(fill.as_of.seq), hexadecimal(&fill.as_of.link));
+    let (seq, link) = (digits(fill.as_of.seq), hex::encode(fill.as_of.link));
     to.arg(&seq);
     to.arg(format!("z1 {seq} {link} {low} {} {bytes}", kept.len()));
     for turn in kept {
@@ -120,12 +109,7 @@ fn about_copy(member: &[u8]) -> Result<Option<(AsOf, u64, bool)>, Damaged> {
 
 fn read_link(text: &str) -> Option<Link> {
     let mut link = Link::default();
-    if text.len() != 2 * link.len() {
-        return None;
-    }
-    for (byte, digits) in link.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
+    hex::decode_to_slice(text, &mut link).ok()?;
     Some(link)
 }
 

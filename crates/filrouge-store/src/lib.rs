@@ -20,6 +20,7 @@ pub mod record;
 pub mod rows;
 pub mod rules;
 pub mod schema;
+pub mod server_url;
 pub mod text_index;
 pub mod verify;
 

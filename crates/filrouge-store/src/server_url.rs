@@ -1,0 +1,229 @@
+//! The URL of a server that a backend connects to, taken apart: `scheme://user:password@host:port,host/path?name=value`.
+//!
+//! No failure holds anything of a URL but names of parameters: it may hold a password.
+
+use filrouge_types::{ErrorCode, Failure};
+use percent_encoding::percent_decode_str;
+
+/// The URLs of one kind of server.
+#[derive(Debug)]
+pub struct ServerUrls {
+    /// What the server is called.
+    pub server: &'static str,
+    /// What URLs begin with, `://` included.
+    pub schemes: &'static [&'static str],
+    /// The parameters that a URL may have.
+    pub parameters: &'static [&'static str],
+    /// Characters that stand nowhere but in user and password unless they are percent-encoded, with what to write for them.
+    pub elsewhere: (&'static [char], &'static str),
+    /// The port of a host without one.
+    pub port: u16,
+    /// How to write one.
+    pub hint: &'static str,
+}
+
+/// A URL in pieces, percent-encoded as they were given.
+#[derive(Debug, Clone)]
+pub struct ServerUrl<'a> {
+    of: &'static ServerUrls,
+    /// What it begins with, `://` included.
+    pub scheme: &'static str,
+    /// The user before the `@`.
+    pub user: Option<&'a str>,
+    /// The password before the `@`.
+    pub password: Option<&'a str>,
+    /// Hosts and ports as they stand before the path.
+    pub hosts: &'a str,
+    /// With the slash that it begins with; empty when there is none.
+    pub path: &'a str,
+    query: Vec<(&'a str, &'a str)>,
+}
+
+impl ServerUrls {
+    /// A failure about a URL; `what` must hold nothing of the URL but names of parameters.
+    pub fn invalid(&self, what: impl std::fmt::Display) -> Failure {
+        let what = format!("the {} URL: {what}", self.server);
+        Failure::new(ErrorCode::Invalid, what).with_hint(self.hint)
+    }
+
+    /// Takes `url` apart.
+    ///
+    /// It is strict about `@`: one that ends user and password, before any `/` and `?`. A password with such a
+    /// character in it, not percent-encoded, could pass for a host or a path and be shown.
+    ///
+    /// # Errors
+    /// `invalid` when it has another scheme, an unknown parameter or one twice, or characters where they cannot stand.
+    pub fn take_apart<'a>(&'static self, url: &'a str) -> Result<ServerUrl<'a>, Failure> {
+        let (scheme, rest) = self
+            .schemes
+            .iter()
+            .find_map(|scheme| Some((*scheme, url.strip_prefix(scheme)?)))
+            .ok_or_else(|| {
+                self.invalid(format!(
+                    "it begins neither with {}",
+                    self.schemes.join(" nor with ")
+                ))
+            })?;
+        let (before, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = before.split_at(before.find('/').unwrap_or(before.len()));
+        let (credentials, hosts) = match authority.split_once('@') {
+            Some((credentials, hosts)) => (Some(credentials), hosts),
+            None => (None, authority),
+        };
+        let (odd, instead) = self.elsewhere;
+        if [hosts, path, query].iter().any(|piece| piece.contains(odd)) {
+            return Err(self.invalid(instead));
+        }
+        let (user, password) = match credentials.map(|c| c.split_once(':').ok_or(c)) {
+            None => (None, None),
+            Some(Ok((user, password))) => (Some(user), Some(password)),
+            Some(Err(user)) => (Some(user), None),
+        };
+        Ok(ServerUrl {
+            of: self,
+            scheme,
+            user,
+            password,
+            hosts,
+            path,
+            query: self.query(query)?,
+        })
+    }
+
+    fn query<'a>(&self, query: &'a str) -> Result<Vec<(&'a str, &'a str)>, Failure> {
+        let mut all: Vec<(&str, &str)> = Vec::new();
+        for piece in query.split('&').filter(|piece| !piece.is_empty()) {
+            let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
+            if !self.parameters.contains(&name) {
+                // What does not look like a name may be a piece of a password.
+                let looks = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+                return Err(self
+                    .invalid(match looks && piece.contains('=') {
+                        true => format!("the parameter {name} is unknown"),
+                        false => "a parameter is unknown".to_owned(),
+                    })
+                    .with_hint(format!("known: {}", self.parameters.join(", "))));
+            }
+            if all.iter().any(|(known, _)| *known == name) {
+                return Err(self.invalid(format!("{name} is given twice")));
+            }
+            all.push((name, value));
+        }
+        Ok(all)
+    }
+
+    /// The URL with its password as `***`, for people and logs. Of what is no URL, or none that is `sound`, nothing but the
+    /// scheme is shown: nobody knows where its password ends.
+    pub fn redacted(
+        &'static self,
+        url: &str,
+        sound: impl FnOnce(&ServerUrl<'_>) -> Result<(), Failure>,
+    ) -> String {
+        match self.take_apart(url) {
+            Ok(parts) if sound(&parts).is_ok() => parts.shown(),
+            _ => {
+                let scheme = self.schemes.iter().find(|scheme| url.starts_with(**scheme));
+                format!("{}***", scheme.copied().unwrap_or_default())
+            }
+        }
+    }
+
+    /// `text` without its percent-encoding; `name` says what it is.
+    ///
+    /// # Errors
+    /// `invalid` when it is not percent-encoded UTF-8 without NUL.
+    pub fn decoded(&self, text: &str, name: &str) -> Result<String, Failure> {
+        let is_digits = |piece: &str| {
+            let digits = piece.as_bytes().get(..2);
+            digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+        };
+        let decoded = percent_decode_str(text).decode_utf8().ok();
+        decoded
+            .filter(|text| !text.contains('\0'))
+            .filter(|_| text.split('%').skip(1).all(is_digits))
+            .map(Into::into)
+            .ok_or_else(|| self.invalid(format!("{name} is not percent-encoded UTF-8")))
+    }
+
+    /// A port; an empty text is the usual one.
+    ///
+    /// # Errors
+    /// `invalid` when it is no number from 1 to 65535.
+    pub fn number(&self, port: &str) -> Result<u16, Failure> {
+        let port = match port {
+            "" => Some(self.port),
+            port => port.parse().ok().filter(|port| *port > 0),
+        };
+        port.ok_or_else(|| self.invalid("port is no number from 1 to 65535"))
+    }
+}
+
+impl ServerUrl<'_> {
+    /// The parameter `name`, decoded.
+    ///
+    /// # Errors
+    /// As [`ServerUrls::decoded`].
+    pub fn parameter(&self, name: &str) -> Result<Option<String>, Failure> {
+        let found = self.query.iter().find(|(known, _)| *known == name);
+        let decoded = |(_, value): &(&str, &str)| self.of.decoded(value, name);
+        found.map(decoded).transpose()
+    }
+
+    /// The hosts before the path, decoded, each with its port; `usual` is the port of those without one. Each is `host`,
+    /// `host:port`, `[IPv6]` or `[IPv6]:port`.
+    ///
+    /// # Errors
+    /// `invalid` for an empty host, and what is none of these.
+    pub fn hosts(&self, usual: &str) -> Result<Vec<(String, u16)>, Failure> {
+        self.hosts
+            .split(',')
+            .map(|one| self.host(one, usual))
+            .collect()
+    }
+
+    fn host(&self, text: &str, usual: &str) -> Result<(String, u16), Failure> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let closed = rest.split_once(']');
+                let (host, after) =
+                    closed.ok_or_else(|| self.of.invalid("a [ of the host has no ]"))?;
+                match after.strip_prefix(':') {
+                    Some(port) => (host, Some(port)),
+                    None if after.is_empty() => (host, None),
+                    None => {
+                        let what = "behind the host's ] stands something else";
+                        return Err(self.of.invalid(what));
+                    }
+                }
+            }
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        if host.is_empty() {
+            return Err(self.of.invalid("it names no host"));
+        }
+        let port = self.of.number(port.unwrap_or(usual))?;
+        Ok((self.of.decoded(host, "host")?, port))
+    }
+
+    fn shown(&self) -> String {
+        let mut text = self.scheme.to_owned();
+        if let Some(user) = self.user {
+            text.push_str(user);
+            if self.password.is_some() {
+                text.push_str(":***");
+            }
+            text.push('@');
+        }
+        text.push_str(self.hosts);
+        text.push_str(self.path);
+        for (n, (name, value)) in self.query.iter().enumerate() {
+            text.push(if n == 0 { '?' } else { '&' });
+            let value = if *name == "password" { "***" } else { value };
+            text.push_str(&format!("{name}={value}"));
+        }
+        text
+    }
+}
