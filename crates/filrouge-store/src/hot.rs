@@ -9,6 +9,7 @@
 
 use async_trait::async_trait;
 use filrouge_types::{Failure, SessionId, TenantId, TurnId};
+use serde::Serialize;
 
 use crate::chain::Link;
 
@@ -144,7 +145,7 @@ pub struct Recent {
 }
 
 /// How a hot store is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HotHealth {
     /// Why it is not used at the moment, if it is not.
     pub unavailable: Option<String>,
@@ -155,8 +156,10 @@ pub struct HotHealth {
     /// Bytes it holds, as it tells.
     pub used_bytes: Option<u64>,
     /// Whether nothing but the machine bounds these bytes.
+    #[serde(skip)]
     pub unbounded: bool,
     /// Whether it makes no room by forgetting what will expire: once it is full it refuses writes.
+    #[serde(skip)]
     pub evicts_nothing: bool,
     /// Connections, or nodes of a cluster, that are in use.
     pub nodes: u64,

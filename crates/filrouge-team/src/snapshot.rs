@@ -25,7 +25,6 @@ pub use transfer::{ExportError, Importable, Offer, Why, export, importable};
 
 pub use crate::ledger::{Imported, import};
 
-use crate::context::Context;
 use crate::message::Message;
 
 /// The version that is written. Any `1.x` is read.
@@ -69,15 +68,6 @@ impl SessionSnapshot {
             updated_at: newest.unwrap_or(created_at),
             messages,
             team_task,
-        }
-    }
-
-    /// What is carried over of it.
-    #[must_use]
-    pub fn context(&self) -> Context {
-        Context {
-            messages: self.messages.iter().map(|m| (**m).clone()).collect(),
-            team_task: self.team_task.clone(),
         }
     }
 }

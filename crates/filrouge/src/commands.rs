@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use crate::cli::{
-    Cli, Command, Export, ExportFormat, Import, ImportSource, Index, Mcp, Models, Sessions, Stats,
-    Team, TeamSnapshots,
+    Cli, Command, Doctor, Export, ExportFormat, Import, ImportSource, Index, Mcp, Models, Sessions,
+    Stats, Team, TeamSnapshots,
 };
 use crate::config::{Config, Program};
 use crate::exit::Usage;
@@ -77,20 +77,19 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Serve { sources, .. } => serve::run(&config, &sources).await,
         Command::Sessions(what) => sessions(&config, what).await,
         Command::Search(asked) => search::run(&config, asked).await,
-        Command::Index(Index::Status { sources }) => index_status::run(&config, &sources).await,
-        Command::Index(Index::Update { sources }) => {
-            index_update::run(&config, &sources, false).await
-        }
-        Command::Index(Index::Rebuild { sources }) => {
-            index_update::run(&config, &sources, true).await
-        }
+        Command::Index(what) => match what {
+            Index::Status { sources } => index_status::run(&config, &sources).await,
+            Index::Update { sources } => index_update::run(&config, &sources, false).await,
+            Index::Rebuild { sources } => index_update::run(&config, &sources, true).await,
+        },
         Command::Mcp {
-            what: Some(Mcp::Install(asked)),
-            ..
-        } => mcp_install::run(&config, &cli.options, &asked),
-        Command::Mcp {
-            sources, listen, ..
-        } => mcp::run(&config, &sources.sources, listen).await,
+            sources,
+            listen,
+            what,
+        } => match what {
+            Some(Mcp::Install(asked)) => mcp_install::run(&config, &cli.options, &asked),
+            None => mcp::run(&config, &sources.sources, listen).await,
+        },
         Command::Import(asked) => import(&config, asked).await,
         Command::Export(asked) => export(&config, asked).await,
         Command::Verify {
@@ -103,44 +102,34 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             id,
             sources,
             unmasked,
-        } if sources.ledger_alone() => {
-            refuse_for_ledger(&[("--unmasked", unmasked)])?;
-            lineage::run(&config, &id).await
-        }
-        Command::Lineage {
-            id,
-            sources,
-            unmasked,
-        } => source_lineage::run(&config, id, &sources, !unmasked).await,
+        } => match sources.ledger_alone() {
+            true => {
+                refuse_for_ledger(&[("--unmasked", unmasked)])?;
+                lineage::run(&config, &id).await
+            }
+            false => source_lineage::run(&config, id, &sources, !unmasked).await,
+        },
         Command::Stats(asked) => statistics(&config, asked).await,
         Command::Audit(what) => audit::run(&config, what).await,
         Command::Redact(what) => redact::run(&config, &what).await,
         Command::Erase(what) => erase::run(&config, &what).await,
         Command::Team(what) => team(&config, what).await,
-        Command::Doctor {
-            what: None,
-            sessions,
-        } => doctor::run(&config, sessions).await,
-        Command::Doctor {
-            what: Some(crate::cli::Doctor::Webhooks(what)),
-            ..
-        } => doctor_webhooks::run(&config, &what).await,
-        Command::Doctor {
-            what: Some(crate::cli::Doctor::Spool(what)),
-            ..
-        } => doctor_spool::run(&config, &what),
-        Command::Doctor {
-            what: Some(crate::cli::Doctor::Session(what)),
-            ..
-        } => doctor_session::run(&config, &what).await,
+        Command::Doctor { what, sessions } => match what {
+            None => doctor::run(&config, sessions).await,
+            Some(Doctor::Webhooks(what)) => doctor_webhooks::run(&config, &what).await,
+            Some(Doctor::Spool(what)) => doctor_spool::run(&config, &what),
+            Some(Doctor::Session(what)) => doctor_session::run(&config, &what).await,
+        },
         Command::Anchor(what) => anchor::run(&config, &what).await,
         Command::Keyring(what) => keyring::run(&config, &what),
         Command::Keys(what) => keys::run(&config, what).await,
         Command::Copy { from, to } => copy::run(&config, &from, &to).await,
         Command::Migrate(what) => migrate::run(&config, &what),
-        Command::Models(Models::Install(asked)) => models_install::run(&config, &asked),
-        Command::Models(Models::List) => models_list::run(&config),
-        Command::Models(Models::Check { texts }) => models_check::run(&config, &texts),
+        Command::Models(what) => match what {
+            Models::Install(asked) => models_install::run(&config, &asked),
+            Models::List => models_list::run(&config),
+            Models::Check { texts } => models_check::run(&config, &texts),
+        },
         Command::Config(crate::cli::Config::Show) => config_show::run(&config),
         Command::Completions { shell } => completions::run(shell),
     }

@@ -31,13 +31,13 @@ mod team;
 mod webhooks;
 
 pub(crate) use access::AccessConfig;
-pub(crate) use hot::{HotConfig, HotUrl, RedisUrl};
-pub(crate) use layers::Row;
+pub(crate) use hot::{HotConfig, HotUrl};
 use layers::{Layers, xdg};
+pub(crate) use layers::{Row, base, home, path_in};
 pub(crate) use limits::LimitsConfig;
 pub(crate) use search::{IndexConfig, SearchConfig};
 pub(crate) use sources::{Program, SourceName};
-pub(crate) use store::{PostgresUrl, StoreUrl};
+pub(crate) use store::{HiddenUrl, StoreUrl};
 pub(crate) use team::TeamConfig;
 pub(crate) use webhooks::WebhookConfig;
 
@@ -47,7 +47,7 @@ pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     pub(crate) store: StoreUrl,
     /// The server itself, where the store's URL is a pooler's.
-    pub(crate) store_direct: Option<PostgresUrl>,
+    pub(crate) store_direct: Option<HiddenUrl>,
     pub(crate) listen: SocketAddr,
     pub(crate) tenant: TenantId,
     pub(crate) keyring: PathBuf,
@@ -142,7 +142,7 @@ impl Config {
             store: all.text("store", || {
                 Ok(StoreUrl::Sqlite(data()?.join("filrouge.db")))
             })?,
-            store_direct: all.optional("store_direct", str::parse)?,
+            store_direct: all.optional("store_direct", store::postgres)?,
             listen: listen(all)?,
             tenant: all.text("tenant", || Ok(TenantId::default_tenant()))?,
             keyring: all.path("keyring", || {

@@ -2,8 +2,10 @@
 //!
 //! 0 done · 1 failed, or `verify` or `doctor` found something wrong · 2 wrong usage, or `verify` cannot tell.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use filrouge_types::{ErrorCode, Failure};
 
@@ -26,6 +28,35 @@ impl Usage {
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+/// What `text` names.
+///
+/// # Errors
+/// [`Usage`] when it is no such thing.
+pub(crate) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, Usage> {
+    text.parse().map_err(|e: T::Err| Usage::new(e.to_string()))
+}
+
+/// What an option names, if it is given.
+///
+/// # Errors
+/// [`Usage`] naming the option.
+pub(crate) fn given<T: FromStr<Err: Display>>(
+    option: &str,
+    text: Option<&str>,
+) -> Result<Option<T>, Usage> {
+    let parse = |text: &str| text.parse();
+    let wrong = |e: T::Err| Usage::new(format!("{option}: {e}"));
+    text.map(parse).transpose().map_err(wrong)
+}
+
+/// 0 when all is well, else 1.
+pub(crate) fn code(is_well: bool) -> ExitCode {
+    match is_well {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 

@@ -8,6 +8,7 @@ mod ledger_index;
 mod moment;
 mod open;
 mod output;
+mod stop;
 mod team;
 #[cfg(feature = "otel")]
 mod telemetry;

@@ -18,7 +18,7 @@ use filrouge_store::record::Check;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
-use crate::config::{Config, HotUrl, PostgresUrl, RedisUrl, StoreUrl};
+use crate::config::{Config, HiddenUrl, HotUrl, StoreUrl};
 use crate::exit::Usage;
 use crate::ledger_index;
 
@@ -150,7 +150,7 @@ pub(crate) fn absent(place: impl Display) -> Failure {
 }
 
 /// Names the place that could not be reached: most often the URL is wrong.
-pub(crate) fn at(url: &PostgresUrl, failure: Failure) -> Failure {
+pub(crate) fn at(url: &HiddenUrl, failure: Failure) -> Failure {
     if failure.code != ErrorCode::StoreUnavailable {
         return failure;
     }
@@ -174,7 +174,7 @@ pub(crate) fn store_exists(config: &Config) -> anyhow::Result<bool> {
     }
 }
 
-fn postgres(config: &Config, url: &PostgresUrl, need: Need) -> anyhow::Result<Ready> {
+fn postgres(config: &Config, url: &HiddenUrl, need: Need) -> anyhow::Result<Ready> {
     // Keys are made for a new store alone: one that another machine has begun has keys already, which belong here too.
     let exists = config.keyring.exists() || store_exists(config)?;
     if need == Need::Existing && !exists {
@@ -225,7 +225,7 @@ fn hot_store(
         ))),
         HotUrl::Redis(url) => {
             let options = filrouge_redis::Options {
-                password: RedisUrl::password(),
+                password: HotUrl::password(),
                 prefix: hot.prefix.clone(),
                 bounds: hot.bounds,
                 timeout: hot.timeout,
@@ -234,38 +234,6 @@ fn hot_store(
             Some(Arc::new(RedisHot::open(&options)?))
         }
     })
-}
-
-/// The ledger, with the hot store in front of it if there is one (DESIGN §7).
-fn scopes(
-    config: &Config,
-    process: Process,
-    ledger: Arc<dyn Ledger>,
-    keyring: Arc<Keyring>,
-    clock: Arc<dyn Clock>,
-) -> anyhow::Result<Option<Arc<TwoScopes>>> {
-    let Some(hot) = hot_store(config, process, &clock)? else {
-        return Ok(None);
-    };
-    let options = config.scopes();
-    let entropy = Arc::new(OsEntropy);
-    let tiers = TwoScopes::new(ledger, hot, keyring, entropy, clock, options);
-    Ok(Some(tiers))
-}
-
-/// The ledger, with a spool for live calls behind it in a server (DESIGN §6). One in memory is never away.
-fn spooling(
-    config: &Config,
-    process: Process,
-    ledger: Arc<dyn Ledger>,
-    keyring: Arc<Keyring>,
-    clock: Arc<dyn Clock>,
-) -> anyhow::Result<Option<Arc<Spooling>>> {
-    let in_memory = config.store == StoreUrl::Memory;
-    let options = Some(config.spool.clone()).filter(|o| o.bytes > 0 && !in_memory);
-    let options = options.filter(|_| process == Process::Server);
-    let open = |options| Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options);
-    Ok(options.map(open).transpose()?)
 }
 
 /// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
@@ -287,6 +255,18 @@ pub(crate) async fn open_indexed(
 /// As [`open`], for a server: with a hot store of its own where that is in memory, and with a search index.
 pub(crate) async fn open_to_serve(config: &Config) -> anyhow::Result<Opened> {
     open_in(config, Need::Any, Process::Server, Index::Made).await
+}
+
+/// Opens the store, has `work` done for the operator, and closes it whatever has come of that.
+pub(crate) async fn with<T>(
+    config: &Config,
+    need: Need,
+    work: impl AsyncFnOnce(&Opened, &Caller) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let opened = open(config, need).await?;
+    let done = work(&opened, &operator(config)).await;
+    opened.close().await;
+    done
 }
 
 /// What is done about the search index.
@@ -334,15 +314,20 @@ async fn open_in(
     // The anchor witnesses the ledger itself; everybody else asks both scopes.
     let (mut ledger, mut tiers, mut spool) = (ledger, None, None);
     if !config.unverified {
-        let (keys, time) = (keyring.clone(), clock.clone());
-        tiers = scopes(config, process, ledger.clone(), keys, time)?;
-        ledger = tiers
-            .clone()
-            .map_or(ledger, |tiers| tiers as Arc<dyn Ledger>);
-        spool = spooling(config, process, ledger.clone(), keyring, clock.clone())?;
-        ledger = spool
-            .clone()
-            .map_or(ledger, |spool| spool as Arc<dyn Ledger>);
+        if let Some(hot) = hot_store(config, process, &clock)? {
+            let (keys, entropy) = (keyring.clone(), Arc::new(OsEntropy));
+            let both = TwoScopes::new(ledger, hot, keys, entropy, clock.clone(), config.scopes());
+            ledger = both.clone();
+            tiers = Some(both);
+        }
+        // A ledger in memory is never away.
+        let spools = process == Process::Server && config.spool.bytes > 0;
+        if spools && config.store != StoreUrl::Memory {
+            let (entropy, options) = (Arc::new(OsEntropy), config.spool.clone());
+            let opened = Spooling::open(ledger, keyring, entropy, clock.clone(), options)?;
+            ledger = opened.clone();
+            spool = Some(opened);
+        }
     }
     let mut engine = Engine::new(
         ledger.clone(),

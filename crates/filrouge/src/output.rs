@@ -1,13 +1,96 @@
 //! Writing data to stdout, where a reader that has gone away is no failure.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
+use std::ops::Range;
 
+use comfy_table::{Cell, CellAlignment, Table, presets::NOTHING};
 use filrouge_types::Timestamp;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::exit::Usage;
+
 /// A buffered stdout.
-pub(crate) fn stdout() -> BufWriter<StdoutLock<'static>> {
+pub(crate) type Out = BufWriter<StdoutLock<'static>>;
+
+/// A buffered stdout.
+pub(crate) fn stdout() -> Out {
     BufWriter::new(io::stdout().lock())
+}
+
+/// Writes text to stdout.
+pub(crate) fn print(text: impl FnOnce(&mut Out) -> io::Result<()>) -> anyhow::Result<()> {
+    let mut out = stdout();
+    text(&mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Shows an answer: with `json` as a document, else as text.
+pub(crate) fn show(
+    json: bool,
+    answer: &impl Serialize,
+    text: impl FnOnce(&mut Out) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    match json {
+        true => document(answer),
+        false => print(text),
+    }
+}
+
+/// A table without lines; the columns of `numbers` stand to the right.
+pub(crate) fn table<R>(
+    header: impl IntoIterator<Item = impl Into<Cell>>,
+    numbers: Range<usize>,
+    rows: impl IntoIterator<Item = R>,
+) -> Table
+where
+    R: IntoIterator<Item: Into<Cell>>,
+{
+    let mut table = Table::new();
+    let header: Vec<Cell> = header.into_iter().map(Into::into).collect();
+    table.load_style(NOTHING).set_header(header);
+    let numbers = table
+        .column_iter_mut()
+        .skip(numbers.start)
+        .take(numbers.len());
+    for column in numbers {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for row in rows {
+        table.add_row(row.into_iter().map(Into::into).collect::<Vec<Cell>>());
+    }
+    table
+}
+
+/// Whether whoever sits at the terminal answers `question` with one of `yes`.
+///
+/// # Errors
+/// [`Usage`] with `unasked` where nobody can be asked.
+pub(crate) fn confirmed(question: &str, yes: &[&str], unasked: &str) -> anyhow::Result<bool> {
+    let stdin = io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Usage::new(unasked).with_hint("give --yes").into());
+    }
+    Ok(answered(
+        question,
+        yes,
+        &mut stdin.lock(),
+        &mut io::stderr(),
+    )?)
+}
+
+fn answered(
+    question: &str,
+    yes: &[&str],
+    answers: &mut dyn BufRead,
+    out: &mut dyn Write,
+) -> io::Result<bool> {
+    write!(out, "{question} [yes/no] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    answers.read_line(&mut answer)?;
+    Ok(yes.contains(&answer.trim()))
 }
 
 /// One JSON document and a line feed.
@@ -17,6 +100,15 @@ pub(crate) fn document<T: Serialize>(value: &T) -> anyhow::Result<()> {
     writeln!(out)?;
     out.flush()?;
     Ok(())
+}
+
+/// A bar of progress on stderr, which is seen at a terminal alone.
+pub(crate) fn bar(template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
 }
 
 /// A sentence for whoever runs the command, on stderr.
@@ -81,5 +173,26 @@ mod tests {
         );
         assert_eq!(first_line("abcdef\nx", 4), "abc…");
         assert_eq!(first_line("abcd\nx", 4), "abcd");
+    }
+
+    #[test]
+    fn only_a_whole_yes_confirms() {
+        for (answer, long, short) in [
+            ("yes\n", true, true),
+            (" yes \r\n", true, true),
+            ("yes", true, true),
+            ("y\r\n", false, true),
+            ("no\n", false, false),
+            ("YES\n", false, false),
+            ("\nyes\n", false, false),
+            ("", false, false),
+        ] {
+            for (yes, confirms) in [(&["yes"][..], long), (&["yes", "y"], short)] {
+                let mut out = Vec::new();
+                let said = answered("Erase it?", yes, &mut answer.as_bytes(), &mut out);
+                assert_eq!(said.unwrap(), confirms, "{answer:?}");
+                assert_eq!(out, b"Erase it? [yes/no] ");
+            }
+        }
     }
 }

@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::cli::Anchor as What;
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Usage, code};
 use crate::open::{Need, Ready, ledger, refuse_unverified};
-use crate::output::{document, stdout};
+use crate::output::show;
 
 pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode> {
     if !matches!(what, What::Show) {
@@ -50,27 +50,17 @@ pub(super) async fn run(config: &Config, what: &What) -> anyhow::Result<ExitCode
         Standing::Made | Standing::Holds => (true, "the store agrees with its anchor".to_owned()),
     };
     let anchored = anchor.read().ok().flatten().map(|p| p.commit_no);
-    if config.json {
-        document(&json!({
-            "path": anchor.path(), "store_id": ledger.store_id(), "anchored_commit": anchored,
-            "newest_commit": ledger.position().commit_no, "holds": holds, "detail": text,
-        }))?;
-    } else {
-        let mut out = stdout();
-        writeln!(
-            out,
-            "{text}: commit {} anchored, {} newest",
-            anchored.unwrap_or(0),
-            ledger.position().commit_no
-        )?;
-        out.flush()?;
-    }
+    let newest = ledger.position().commit_no;
+    let shown = json!({
+        "path": anchor.path(), "store_id": ledger.store_id(), "anchored_commit": anchored,
+        "newest_commit": newest, "holds": holds, "detail": text,
+    });
+    show(config.json, &shown, |out| {
+        let anchored = anchored.unwrap_or(0);
+        writeln!(out, "{text}: commit {anchored} anchored, {newest} newest")
+    })?;
     ledger.close().await;
-    Ok(if holds {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(code(holds))
 }
 
 /// Setting an anchor by hand is noted for good: it can hide a rollback.

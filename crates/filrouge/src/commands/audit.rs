@@ -3,19 +3,18 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use filrouge_engine::Caller;
 use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
-use filrouge_types::{
-    Channel, Clock, IdError, IdentityId, JsonText, RawJson, Role, SystemClock, Timestamp,
-};
+use filrouge_types::{Channel, Clock, IdentityId, JsonText, RawJson, Role, SystemClock, Timestamp};
 
 use serde::Deserialize;
 
 use crate::cli::{Audit, AuditFormat};
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Usage, given};
 use crate::moment::Span;
-use crate::open::{Need, Opened, open, operator};
-use crate::output::{first_line, second, stdout};
+use crate::open::{Need, Opened, with};
+use crate::output::{first_line, print, second, stdout};
 
 /// Rows read at once.
 const PAGE: usize = 500;
@@ -30,21 +29,18 @@ pub(super) async fn run(config: &Config, asked: Audit) -> anyhow::Result<ExitCod
         Some(format) => format,
     };
     let query = query(&asked, SystemClock.now())?;
-    let opened = open(config, Need::Existing).await?;
-    let written = write(config, &opened, query, format).await;
-    opened.close().await;
-    written?;
+    with(config, Need::Existing, async |opened, caller| {
+        write(opened, caller, query, format).await
+    })
+    .await?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
-    let id = |option: &'static str| move |e: IdError| Usage::new(format!("{option}: {e}"));
-    let session = asked.session.as_ref().map(|s| s.parse()).transpose();
-    let identity = asked.identity.as_ref().map(|i| i.parse()).transpose();
     let span = Span::read(asked.since.as_deref(), asked.until.as_deref(), now)?;
     Ok(AuditQuery {
-        session_id: session.map_err(id("--session"))?,
-        identity_id: identity.map_err(id("--identity"))?,
+        session_id: given("--session", asked.session.as_deref())?,
+        identity_id: given("--identity", asked.identity.as_deref())?,
         tool: asked.tool.as_deref().map(Into::into),
         agent: asked.agent.as_deref().map(Into::into),
         since: span.since,
@@ -56,19 +52,16 @@ fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {
 
 /// Writes page after page, up to what was there at the beginning.
 async fn write(
-    config: &Config,
     opened: &Opened,
+    caller: &Caller,
     mut query: AuditQuery,
     format: AuditFormat,
 ) -> anyhow::Result<()> {
-    let caller = operator(config);
     if format == AuditFormat::Csv {
-        let mut out = stdout();
-        out.write_all(AuditRow::csv_header().as_bytes())?;
-        out.flush()?;
+        print(|out| out.write_all(AuditRow::csv_header().as_bytes()))?;
     }
     loop {
-        let page = opened.engine.audit.page(&caller, query.clone()).await?;
+        let page = opened.engine.audit.page(caller, query.clone()).await?;
         let AuditPage { rows, next, newest } = page;
         let mut out = stdout();
         for row in &rows {

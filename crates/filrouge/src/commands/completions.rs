@@ -6,14 +6,12 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
-use crate::output::stdout;
+use crate::output::print;
 
 pub(super) fn run(shell: clap_complete::Shell) -> anyhow::Result<ExitCode> {
     // Into memory first: clap panics when a write fails, as to a reader that has gone away.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "filrouge", &mut script);
-    let mut out = stdout();
-    out.write_all(&script)?;
-    out.flush()?;
+    print(|out| out.write_all(&script))?;
     Ok(ExitCode::SUCCESS)
 }

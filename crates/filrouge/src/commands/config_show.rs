@@ -3,42 +3,38 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::config::Config;
 use crate::exit::told;
-use crate::output::{document, say, stdout};
+use crate::output::{say, show};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     if let Err(e) = config.served() {
         say(format_args!("`serve` refuses this: {}", told(&e).0));
     }
-    let rows = config.rows.iter();
-    let webhooks = config.webhooks.iter();
-    let shown = webhooks.map(|webhook| webhook.shown(&config.tenant));
-    if config.json {
-        let settings: serde_json::Map<_, _> = rows
-            .map(|row| {
-                (
-                    row.name.clone(),
-                    json!({ "value": row.value, "origin": row.origin }),
-                )
-            })
-            .collect();
-        let webhooks: Vec<_> = shown.collect();
-        document(&json!({ "file": config.file, "settings": settings, "webhooks": webhooks }))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out = stdout();
-    let mut lines: Vec<_> = rows
+    let mut lines: Vec<_> = (config.rows.iter())
         .map(|row| (row.name.clone(), format!("{}  ({})", row.value, row.origin)))
         .collect();
-    lines.extend(shown.map(|webhook| (format!("webhooks.{}", webhook.name), webhook.to_string())));
-    let longest = lines.iter().map(|(name, _)| name.chars().count()).max();
-    let longest = longest.unwrap_or(0);
-    for (name, text) in lines {
-        writeln!(out, "{name:<longest$} {text}")?;
+    let settings: Map<String, Value> = (config.rows.iter())
+        .map(|row| {
+            (
+                row.name.clone(),
+                json!({ "value": row.value, "origin": row.origin }),
+            )
+        })
+        .collect();
+    let mut webhooks = Vec::new();
+    for webhook in &config.webhooks {
+        let (document, line) = webhook.shown(&config.tenant);
+        webhooks.push(document);
+        lines.push((format!("webhooks.{}", webhook.name), line));
     }
-    out.flush()?;
+    let shown = json!({ "file": config.file, "settings": settings, "webhooks": webhooks });
+    show(config.json, &shown, |out| {
+        let longest = lines.iter().map(|(name, _)| name.chars().count()).max();
+        let longest = longest.unwrap_or(0);
+        (lines.iter()).try_for_each(|(name, text)| writeln!(out, "{name:<longest$} {text}"))
+    })?;
     Ok(ExitCode::SUCCESS)
 }

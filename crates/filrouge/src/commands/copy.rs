@@ -12,11 +12,11 @@ use filrouge_sqlite::{Options, SqliteIntake, SqliteLedger};
 use filrouge_store::copy::{Copied, Intake, copy, vouched_for};
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{ErrorCode, Failure, SystemClock};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{Config, StoreUrl};
 use crate::exit::{Usage, report};
 use crate::open::{absent, refuse_unverified};
+use crate::stop::Stop;
 
 mod progress;
 mod side;
@@ -166,8 +166,7 @@ async fn copied(
     let anchors = config.anchor.clone();
     let mut progress = Progress::new(stop.clone(), anchors, keyring, told.clone());
     // Asked for before the copy begins: a signal that nobody waits for ends the process at once.
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut asked = Stop::taken()?;
     let id = source.store_id().to_owned();
     let work = async move {
         let copied = source.ask(move |sight| copy(sight, &id, &mut target, &mut progress));
@@ -177,8 +176,7 @@ async fn copied(
     let result = loop {
         tokio::select! {
             result = &mut work => break result?,
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = asked.asked() => {}
         }
         if stop.swap(true, Ordering::Relaxed) {
             // Whoever asks twice does not wait for what is under way; a kill leaves nothing worse.

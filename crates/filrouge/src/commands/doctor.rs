@@ -14,13 +14,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::doctor_hot::HotStanding;
-use super::doctor_search::SearchStanding;
+use super::doctor_search;
 use super::doctor_spool;
 use super::doctor_webhooks::{WebhookStanding, standings};
 use crate::config::{Config, StoreUrl};
-use crate::exit::told;
+use crate::exit::{code, told};
 use crate::open::{Need, Opened, open};
-use crate::output::{document, printable, stdout};
+use crate::output::{printable, show};
 
 #[derive(Serialize)]
 struct Check {
@@ -30,23 +30,27 @@ struct Check {
     hint: Option<String>,
 }
 
-fn passed(name: &'static str, detail: impl Into<String>) -> Check {
+fn check(
+    name: impl Into<Cow<'static, str>>,
+    ok: bool,
+    detail: impl Into<String>,
+    hint: Option<String>,
+) -> Check {
     Check {
         name: name.into(),
-        ok: true,
+        ok,
         detail: detail.into(),
-        hint: None,
+        hint,
     }
+}
+
+fn passed(name: &'static str, detail: impl Into<String>) -> Check {
+    check(name, true, detail, None)
 }
 
 fn failed(name: &'static str, error: &anyhow::Error) -> Check {
     let (detail, hint) = told(error);
-    Check {
-        name: name.into(),
-        ok: false,
-        detail,
-        hint,
-    }
+    check(name, false, detail, hint)
 }
 
 /// The keyring must be its owner's alone.
@@ -64,12 +68,12 @@ fn check_keyring(path: &Path) -> Check {
                     ring.secrets().len()
                 ),
             ),
-            _ => Check {
-                name: name.into(),
-                ok: false,
-                detail: format!("{} can be read by others", path.display()),
-                hint: Some(format!("chmod 600 {}", path.display())),
-            },
+            _ => check(
+                name,
+                false,
+                format!("{} can be read by others", path.display()),
+                Some(format!("chmod 600 {}", path.display())),
+            ),
         },
     }
 }
@@ -100,29 +104,22 @@ async fn check_hot(
             return None;
         }
     };
-    checks.push(Check {
-        name: "hot".into(),
-        ok: hot.is_well(),
-        detail: hot.detail(),
-        hint: hot.hint(),
-    });
-    checks.extend(hot.copies().map(|copies| Check {
-        name: "copies".into(),
-        ok: copies.are_true(),
-        detail: copies.detail(),
-        hint: copies.hint(),
-    }));
+    checks.push(check("hot", hot.is_well(), hot.detail(), hot.hint()));
+    checks.extend(
+        hot.copies
+            .as_ref()
+            .map(|copies| check("copies", copies.are_true(), copies.detail(), copies.hint())),
+    );
     Some(hot)
 }
 
 /// How searches in the ledger are answered.
 async fn check_search(config: &Config, checks: &mut Vec<Check>) {
     let name = "search";
-    match SearchStanding::look(config).await {
-        Ok(search) => checks.extend(search.map(|search| Check {
-            hint: search.hint(),
-            ..passed(name, search.detail())
-        })),
+    match doctor_search::look(config).await {
+        Ok(search) => checks.extend(
+            search.map(|(detail, hint)| check(name, true, detail, hint.map(str::to_owned))),
+        ),
         Err(e) => checks.push(failed(name, &e)),
     }
 }
@@ -156,15 +153,10 @@ async fn check_store(
         ),
     ));
     match &opened.standing {
-        Some(Standing::Broken(what)) => checks.push(Check {
-            name: "anchor".into(),
-            ok: false,
-            detail: what.clone(),
-            hint: Some(
-                "restore the newest copy, or accept the loss with `filrouge anchor accept`"
-                    .to_owned(),
-            ),
-        }),
+        Some(Standing::Broken(what)) => {
+            let hint = "restore the newest copy, or accept the loss with `filrouge anchor accept`";
+            checks.push(check("anchor", false, what, Some(hint.to_owned())));
+        }
         Some(Standing::Made) => checks.push(passed("anchor", "made just now")),
         Some(Standing::Holds) => checks.push(passed("anchor", "the store agrees with it")),
         None => {}
@@ -172,12 +164,10 @@ async fn check_store(
     let health = opened.ledger.health();
     match health.integrity {
         None => checks.push(passed("heads", "every session is in its newest state")),
-        Some(what) => checks.push(Check {
-            name: "heads".into(),
-            ok: false,
-            detail: what,
-            hint: Some("`filrouge verify` names every place".to_owned()),
-        }),
+        Some(what) => {
+            let hint = "`filrouge verify` names every place".to_owned();
+            checks.push(check("heads", false, what, Some(hint)));
+        }
     }
     check_search(config, checks).await;
     told.hot = check_hot(config, &opened, sessions, checks).await;
@@ -187,12 +177,11 @@ async fn check_store(
         Err(e) => checks.push(failed("webhooks", &e)),
     }
     opened.close().await;
-    checks.extend(told.webhooks.iter().map(|webhook| Check {
-        name: webhook.name().into(),
-        ok: webhook.is_well(),
-        detail: webhook.detail(),
-        hint: webhook.hint(),
-    }));
+    checks.extend(
+        told.webhooks
+            .iter()
+            .map(|one| check(one.name(), one.is_well(), one.detail(), one.hint())),
+    );
 }
 
 /// What waits for the ledger, and what it has refused; it is looked at also while the ledger does not answer.
@@ -203,12 +192,12 @@ fn check_spool(config: &Config) -> Check {
     }
     match doctor_spool::counts(config) {
         Ok((queued, 0)) => passed(name, format!("{queued} writes wait for the store")),
-        Ok((queued, dead)) => Check {
-            name: name.into(),
-            ok: false,
-            detail: format!("{dead} dead letters; {queued} writes wait for the store"),
-            hint: Some("`filrouge doctor spool` names them".to_owned()),
-        },
+        Ok((queued, dead)) => check(
+            name,
+            false,
+            format!("{dead} dead letters; {queued} writes wait for the store"),
+            Some("`filrouge doctor spool` names them".to_owned()),
+        ),
         Err(e) => failed(name, &e),
     }
 }
@@ -233,12 +222,8 @@ pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<Exit
         checks.push(check_spool(config));
     }
     let ok = checks.iter().all(|c| c.ok);
-    if config.json {
-        document(
-            &json!({ "ok": ok, "checks": checks, "hot": told.hot, "webhooks": told.webhooks }),
-        )?;
-    } else {
-        let mut out = stdout();
+    let shown = json!({ "ok": ok, "checks": checks, "hot": told.hot, "webhooks": told.webhooks });
+    show(config.json, &shown, |out| {
         for check in &checks {
             let word = if check.ok { "ok" } else { "FAILED" };
             writeln!(
@@ -251,11 +236,7 @@ pub(super) async fn run(config: &Config, sessions: usize) -> anyhow::Result<Exit
                 writeln!(out, "{:<22} hint: {}", "", printable(hint))?;
             }
         }
-        out.flush()?;
-    }
-    Ok(if ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+        Ok(())
+    })?;
+    Ok(code(ok))
 }

@@ -24,19 +24,10 @@ pub(super) struct HotStanding {
     #[serde(skip)]
     url: String,
     kind: &'static str,
-    version: Option<String>,
-    /// Why it does not answer.
-    unavailable: Option<String>,
-    /// Why it takes no writes.
-    refuses_writes: Option<String>,
-    used_bytes: Option<u64>,
-    nodes: u64,
-    #[serde(skip)]
-    unbounded: bool,
-    #[serde(skip)]
-    evicts_nothing: bool,
+    #[serde(flatten)]
+    health: HotHealth,
     /// `null` for one in memory, which is another one in each process, and when it does not answer.
-    copies: Option<Copies>,
+    pub(super) copies: Option<Copies>,
 }
 
 /// How the copies of the newest sessions stand to the ledger.
@@ -83,7 +74,7 @@ impl HotStanding {
         match compare(tiers, &scope, sessions).await {
             Ok(copies) => standing.copies = Some(copies),
             Err(failure) if failure.code == ErrorCode::HotUnavailable => {
-                standing.unavailable = Some(failure.detail);
+                standing.health.unavailable = Some(failure.detail);
             }
             Err(failure) => return Err(failure),
         }
@@ -91,51 +82,40 @@ impl HotStanding {
     }
 
     fn of(url: String, kind: &'static str, health: HotHealth) -> Self {
-        let HotHealth {
-            unavailable,
-            refuses_writes,
-            version,
-            used_bytes,
-            nodes,
-            unbounded,
-            evicts_nothing,
-        } = health;
         Self {
             url,
             kind,
-            version,
-            unavailable,
-            refuses_writes,
-            used_bytes,
-            nodes,
-            unbounded,
-            evicts_nothing,
+            health,
             copies: None,
         }
     }
 
     fn answers(&self) -> bool {
-        self.unavailable.is_none()
+        self.health.unavailable.is_none()
     }
 
     /// Whether it answers, and takes writes.
     pub(super) fn is_well(&self) -> bool {
-        self.answers() && self.refuses_writes.is_none()
+        self.answers() && self.health.refuses_writes.is_none()
     }
 
     /// Its place, version and size, or why it does not answer.
     pub(super) fn detail(&self) -> String {
-        if let Some(why) = &self.unavailable {
+        if let Some(why) = &self.health.unavailable {
             return format!("{}: {why}", self.url);
         }
         if self.kind == "memory" {
             return format!("{}, in each server by itself", self.url);
         }
         let mut parts = vec![self.url.clone()];
-        parts.extend(self.version.clone());
-        parts.extend(self.used_bytes.map(|bytes| format!("{bytes} bytes used")));
-        parts.push(format!("nodes: {}", self.nodes));
-        let refuses = self.refuses_writes.as_ref();
+        parts.extend(self.health.version.clone());
+        parts.extend(
+            self.health
+                .used_bytes
+                .map(|bytes| format!("{bytes} bytes used")),
+        );
+        parts.push(format!("nodes: {}", self.health.nodes));
+        let refuses = self.health.refuses_writes.as_ref();
         parts.extend(refuses.map(|why| format!("refuses writes: {why}")));
         parts.join(", ")
     }
@@ -144,21 +124,16 @@ impl HotStanding {
     pub(super) fn hint(&self) -> Option<String> {
         let hint = if !self.answers() {
             "sessions in the ledger go on without it; look at its log, and at the URL and password in `hot`"
-        } else if self.refuses_writes.is_some() {
+        } else if self.health.refuses_writes.is_some() {
             "sessions without an identity are answered 503; give it room, or a maxmemory-policy of volatile-ttl"
-        } else if self.unbounded {
+        } else if self.health.unbounded {
             "it has no maxmemory: set it to what you can spare, with maxmemory-policy volatile-ttl"
-        } else if self.evicts_nothing {
+        } else if self.health.evicts_nothing {
             "with maxmemory-policy noeviction it refuses writes once it is full; volatile-ttl is recommended"
         } else {
             return None;
         };
         Some(hint.to_owned())
-    }
-
-    /// The copies, if they were compared.
-    pub(super) fn copies(&self) -> Option<&Copies> {
-        self.copies.as_ref()
     }
 }
 

@@ -4,20 +4,21 @@
 use std::process::ExitCode;
 
 use filrouge_engine::diagnosis::Diagnosis;
-use filrouge_types::{IdError, SessionId};
+use filrouge_engine::{Caller, Engine};
+use filrouge_types::SessionId;
 use serde::Serialize;
 
 use crate::cli::DoctorSession;
 use crate::config::Config;
-use crate::exit::Usage;
-use crate::open::{Need, open, operator};
-use crate::output::document;
+use crate::exit::{code, parsed};
+use crate::open::{Need, with};
+use crate::output::show;
 
 mod call;
 mod restored;
 mod text;
 
-use call::Call;
+pub(super) use call::Call;
 use restored::Restored;
 
 /// The diagnosis with what a restore would send.
@@ -32,35 +33,25 @@ struct State {
 }
 
 pub(super) async fn run(config: &Config, asked: &DoctorSession) -> anyhow::Result<ExitCode> {
-    let wrong = |e: IdError| Usage::new(e.to_string());
-    let id: SessionId = asked.id.parse().map_err(wrong)?;
-    let opened = open(config, Need::Existing).await?;
-    let state = look(config, &opened.engine, &id, asked).await;
-    opened.close().await;
-    let state = state?;
-    if config.json {
-        document(&state)?;
-    } else {
-        text::print(&state)?;
-    }
-    Ok(if state.ok {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let id: SessionId = parsed(&asked.id)?;
+    let state = with(config, Need::Existing, async |opened, caller| {
+        look(&opened.engine, caller, &id, asked).await
+    });
+    let state = state.await?;
+    show(config.json, &state, |out| text::write(out, &state))?;
+    Ok(code(state.ok))
 }
 
 async fn look(
-    config: &Config,
-    engine: &filrouge_engine::Engine,
+    engine: &Engine,
+    caller: &Caller,
     id: &SessionId,
     asked: &DoctorSession,
 ) -> anyhow::Result<State> {
-    let caller = operator(config);
-    let mut diagnosis = engine.context.diagnose(&caller, id, asked.items).await?;
+    let mut diagnosis = engine.context.diagnose(caller, id, asked.items).await?;
     let (restore, call) = if diagnosis.session.is_some() {
-        let call = Call::of(engine, &caller, id).await?;
-        let restore = restored::all(engine, &caller, id, asked.format).await;
+        let call = Call::of(engine, caller, id).await?;
+        let restore = restored::all(engine, caller, id, asked.format).await;
         (restore, call)
     } else {
         (Vec::new(), Call::default())

@@ -1,6 +1,6 @@
 //! `filrouge doctor spool`: what waits for the ledger, and what the ledger has refused (docs/spool.md).
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::DoctorSpool;
 use crate::config::Config;
 use crate::open::{Need, keyring, ledger, refuse_unverified};
-use crate::output::{document, printable, say, stdout};
+use crate::output::{document, printable, say, show};
 
 /// How all dead letters are named.
 const ALL: &str = "all";
@@ -34,11 +34,8 @@ pub(super) fn run(config: &Config, asked: &DoctorSpool) -> anyhow::Result<ExitCo
         return changed(config, "dropped", count);
     }
     let lines = letters.list(asked.show)?;
-    if config.json {
-        document(&json!({ "directory": config.spool.directory, "entries": lines }))?;
-    } else {
-        table(&lines)?;
-    }
+    let shown = json!({ "directory": config.spool.directory, "entries": lines });
+    show(config.json, &shown, |out| table(out, &lines))?;
     let dead = lines.iter().any(|line| line.state == LineState::Dead);
     Ok(ExitCode::from(u8::from(dead)))
 }
@@ -90,8 +87,7 @@ fn changed(config: &Config, what: &str, count: u64) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(lines: &[Line]) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn table(out: &mut impl Write, lines: &[Line]) -> io::Result<()> {
     for line in lines {
         let state = match line.state {
             LineState::Queued => "queued",
@@ -122,7 +118,5 @@ fn table(lines: &[Line]) -> anyhow::Result<()> {
     }
     let count = |state| lines.iter().filter(|line| line.state == state).count();
     let (queued, dead) = (count(LineState::Queued), count(LineState::Dead));
-    writeln!(out, "{queued} queued, {dead} dead")?;
-    out.flush()?;
-    Ok(())
+    writeln!(out, "{queued} queued, {dead} dead")
 }

@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::cli::DoctorWebhooks;
 use crate::config::Config;
-use crate::exit::{Absent, Usage};
-use crate::open::{Need, open, refuse_unverified};
-use crate::output::{document, printable, stdout};
+use crate::exit::{Absent, code, parsed};
+use crate::open::{Need, refuse_unverified, with};
+use crate::output::{printable, show};
 
 /// A webhook as it is configured and as it stands.
 #[derive(Debug, Serialize)]
@@ -118,11 +118,12 @@ fn action(what: &DoctorWebhooks) -> Option<(WebhookAction, &str)> {
 
 async fn change(config: &Config, action: WebhookAction, name: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
-    let name: WebhookName = name.parse().map_err(|e| Usage::new(format!("{e}")))?;
-    let opened = open(config, Need::Existing).await?;
-    let done = change_webhook(opened.ledger.as_ref(), &name, action).await;
-    opened.close().await;
-    let letters = done.map_err(Absent::told)?;
+    let name: WebhookName = parsed(name)?;
+    let changed = with(config, Need::Existing, async |opened, _| {
+        let done = change_webhook(opened.ledger.as_ref(), &name, action).await;
+        done.map_err(Absent::told)
+    });
+    let letters = changed.await?;
     let (word, text) = match action {
         WebhookAction::Redeliver => (
             "redeliver",
@@ -136,13 +137,8 @@ async fn change(config: &Config, action: WebhookAction, name: &str) -> anyhow::R
         ),
         WebhookAction::Enable => ("enable", format!("webhook {name} goes on where it stopped")),
     };
-    if config.json {
-        document(&json!({ "webhook": name.as_str(), "action": word, "dead_letters": letters }))?;
-    } else {
-        let mut out = stdout();
-        writeln!(out, "{text}")?;
-        out.flush()?;
-    }
+    let shown = json!({ "webhook": name.as_str(), "action": word, "dead_letters": letters });
+    show(config.json, &shown, |out| writeln!(out, "{text}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,14 +146,11 @@ pub(super) async fn run(config: &Config, what: &DoctorWebhooks) -> anyhow::Resul
     if let Some((action, name)) = action(what) {
         return change(config, action, name).await;
     }
-    let opened = open(config, Need::Existing).await?;
-    let found = standings(config, opened.ledger.as_ref()).await;
-    opened.close().await;
-    let all = found?;
-    if config.json {
-        document(&json!({ "webhooks": all }))?;
-    } else {
-        let mut out = stdout();
+    let all = with(config, Need::Existing, async |opened, _| {
+        standings(config, opened.ledger.as_ref()).await
+    });
+    let all = all.await?;
+    show(config.json, &json!({ "webhooks": all }), |out| {
         if all.is_empty() {
             writeln!(out, "no webhooks are configured")?;
         }
@@ -179,11 +172,7 @@ pub(super) async fn run(config: &Config, what: &DoctorWebhooks) -> anyhow::Resul
                 writeln!(out, "  hint: {hint}")?;
             }
         }
-        out.flush()?;
-    }
-    Ok(if all.iter().all(WebhookStanding::is_well) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+        Ok(())
+    })?;
+    Ok(code(all.iter().all(WebhookStanding::is_well)))
 }

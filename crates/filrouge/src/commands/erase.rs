@@ -3,20 +3,20 @@
 //! A session is erased in one transaction. Whoever is interrupted between two runs the command again: what was
 //! erased is not met any more, and a single session gives its first receipt again.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use filrouge_engine::ErasureReceipt;
 use filrouge_engine::scopes::DurablePolicy;
-use filrouge_types::{IdError, IdentityId, SessionId, TenantId};
+use filrouge_types::{IdentityId, SessionId, TenantId};
 use serde_json::json;
 
 use super::redact::hot_told;
 use crate::cli::Erase;
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Usage, parsed};
 use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
-use crate::output::say;
+use crate::output::{confirmed, say};
 use crate::team::{but_files, forget};
 
 /// What a list of sessions lacks when not all of them are durable.
@@ -33,18 +33,10 @@ enum What {
 pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCode> {
     let what = what(config, asked)?;
     refuse_unverified(config)?;
-    if !asked.yes {
-        let stdin = io::stdin();
-        if !stdin.is_terminal() {
-            return Err(
-                Usage::new("erasing cannot be undone, and nobody can be asked")
-                    .with_hint("give --yes")
-                    .into(),
-            );
-        }
-        if !confirmed(&what, &mut stdin.lock(), &mut io::stderr())? {
-            anyhow::bail!("nothing was erased");
-        }
+    let question = format!("Erase {} for good?", what.named());
+    let unasked = "erasing cannot be undone, and nobody can be asked";
+    if !asked.yes && !confirmed(&question, &["yes"], unasked)? {
+        anyhow::bail!("nothing was erased");
     }
     let opened = open_indexed(config, Need::Existing, Index::IfThere).await?;
     let caller = operator(config);
@@ -63,25 +55,14 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
         receipts.tell(receipt);
         Ok(())
     };
+    let erasure = &opened.engine.erasure;
     let erased = match what {
         What::Session(id) => {
-            let receipt = opened.engine.erasure.erase(&caller, id).await;
+            let receipt = erasure.erase(&caller, id).await;
             receipt.and_then(|receipt| tell(&receipt).map(|()| 1))
         }
-        What::Identity(id) => {
-            let sessions = opened
-                .engine
-                .erasure
-                .erase_all(&caller, Some(id), &mut tell);
-            sessions.await
-        }
-        What::Tenant(_) => {
-            opened
-                .engine
-                .erasure
-                .erase_all(&caller, None, &mut tell)
-                .await
-        }
+        What::Identity(id) => erasure.erase_all(&caller, Some(id), &mut tell).await,
+        What::Tenant(_) => erasure.erase_all(&caller, None, &mut tell).await,
     };
     opened.close().await;
     let sessions = std::mem::take(&mut receipts.sessions);
@@ -98,26 +79,21 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
 }
 
 fn what(config: &Config, asked: &Erase) -> Result<What, Usage> {
-    let usage = |e: IdError| Usage::new(e.to_string());
     Ok(match (&asked.target.session, &asked.target.identity) {
-        (Some(id), _) => What::Session(id.parse().map_err(usage)?),
-        (None, Some(id)) => What::Identity(id.parse().map_err(usage)?),
+        (Some(id), _) => What::Session(parsed(id)?),
+        (None, Some(id)) => What::Identity(parsed(id)?),
         (None, None) => What::Tenant(config.tenant.clone()),
     })
 }
 
-/// Whether the answer is yes.
-fn confirmed(what: &What, answers: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<bool> {
-    let named = match what {
-        What::Session(id) => format!("session {id}"),
-        What::Identity(id) => format!("all sessions of identity {id}"),
-        What::Tenant(id) => format!("ALL sessions of tenant {id}"),
-    };
-    write!(out, "Erase {named} for good? [yes/no] ")?;
-    out.flush()?;
-    let mut answer = String::new();
-    answers.read_line(&mut answer)?;
-    Ok(answer.trim() == "yes")
+impl What {
+    fn named(&self) -> String {
+        match self {
+            Self::Session(id) => format!("session {id}"),
+            Self::Identity(id) => format!("all sessions of identity {id}"),
+            Self::Tenant(id) => format!("ALL sessions of tenant {id}"),
+        }
+    }
 }
 
 /// Writes receipts as they come, so that whoever is interrupted has those of what was erased.
@@ -162,30 +138,4 @@ impl Receipts {
 fn hot(receipt: &ErasureReceipt) -> String {
     let hot = receipt.stores.iter().find(|store| store.store == "hot");
     hot.map_or_else(String::new, |hot| hot_told(hot.status))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_whole_yes_confirms() {
-        for (answer, erases) in [
-            ("yes\n", true),
-            (" yes \r\n", true),
-            ("yes", true),
-            ("y\n", false),
-            ("no\n", false),
-            ("YES\n", false),
-            ("\nyes\n", false),
-            ("", false),
-        ] {
-            let what = What::Identity("ada".parse().unwrap());
-            let mut out = Vec::new();
-            let said = confirmed(&what, &mut answer.as_bytes(), &mut out).unwrap();
-            assert_eq!(said, erases, "{answer:?}");
-            let asked = String::from_utf8(out).unwrap();
-            assert!(asked.contains("all sessions of identity ada"), "{asked}");
-        }
-    }
 }

@@ -12,27 +12,25 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 
 use crate::cli::ExportFormat;
 use crate::config::Config;
-use crate::exit::Usage;
-use crate::open::{Need, open, operator};
+use crate::exit::parsed;
+use crate::open::{Need, with};
 
 pub(super) async fn run(
     config: &Config,
     id: &str,
     format: ExportFormat,
 ) -> anyhow::Result<ExitCode> {
-    let id: SessionId = id
-        .parse()
-        .map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
-    let opened = open(config, Need::Existing).await?;
-    let caller = operator(config);
-    let mut out = Output::default();
-    let written = match format {
-        ExportFormat::Json => bundle(&opened.engine, &caller, &id, &out).await,
-        ExportFormat::Md => document(&opened.engine, &caller, &id, &mut out, markdown).await,
-        ExportFormat::Html => document(&opened.engine, &caller, &id, &mut out, html).await,
-    };
-    opened.close().await;
-    out.finish(written)?;
+    let id: SessionId = parsed(id)?;
+    with(config, Need::Existing, async |opened, caller| {
+        let (engine, mut out) = (&opened.engine, Output::default());
+        let written = match format {
+            ExportFormat::Json => bundle(engine, caller, &id, &out).await,
+            ExportFormat::Md => document(engine, caller, &id, &mut out, markdown).await,
+            ExportFormat::Html => document(engine, caller, &id, &mut out, html).await,
+        };
+        out.finish(written)
+    })
+    .await?;
     Ok(ExitCode::SUCCESS)
 }
 

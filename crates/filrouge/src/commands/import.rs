@@ -1,7 +1,7 @@
 //! `filrouge import opencode|claude-code|codex [PATH]`
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use filrouge_sources::{
     count_by_reason,
 };
 use filrouge_types::{Failure, RawJson, RequestId, SessionId, TurnStatus, merge_objects};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::config::{Config, Program, SourceName, sources::histories};
 use crate::exit::Usage;
-use crate::open::{Need, open, operator};
-use crate::output::{document, printable, stdout};
+use crate::open::{Need, with};
+use crate::output::{bar, printable, show};
 
 #[derive(Default, Serialize)]
 struct Summary {
@@ -73,18 +72,12 @@ pub(super) async fn run(
     path: Option<PathBuf>,
 ) -> anyhow::Result<ExitCode> {
     let found = histories(config, &[SourceName::new(program, path)])?;
-    let opened = open(config, Need::Any).await?;
     let mut summary = Summary::default();
-    let (engine, caller) = (&opened.engine, operator(config));
-    let imported = import(&found.sources, engine, &caller, &mut summary).await;
-    // Also when it could not be finished: the ledger is left in order.
-    opened.close().await;
-    imported?;
-    if config.json {
-        document(&summary)?;
-    } else {
-        print(&summary)?;
-    }
+    let imported = with(config, Need::Any, async |opened, caller| {
+        import(&found.sources, &opened.engine, caller, &mut summary).await
+    });
+    imported.await?;
+    show(config.json, &summary, |out| write(out, &summary))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -159,10 +152,8 @@ async fn import(
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
     let (sessions, skipped) = wanted(sources)?;
-    let progress = ProgressBar::new(sessions.len() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} sessions  {msg}") {
-        progress.set_style(style);
-    }
+    let progress = bar("{bar:40} {pos}/{len} sessions  {msg}");
+    progress.set_length(sessions.len() as u64);
     for Wanted { source, header } in &sessions {
         progress.set_message(header.id.to_string());
         match source.load(&header.id) {
@@ -275,8 +266,7 @@ async fn import_turn(
     Ok(())
 }
 
-fn print(summary: &Summary) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     writeln!(
         out,
         "{} sessions ({} new), {} turns added, {} known, {} replaced, {} items written",
@@ -317,6 +307,5 @@ fn print(summary: &Summary) -> anyhow::Result<()> {
         let (id, code) = (&refused.session_id, refused.code);
         writeln!(out, "  {id}{turn}: {code}: {}", printable(&refused.detail))?;
     }
-    out.flush()?;
     Ok(())
 }

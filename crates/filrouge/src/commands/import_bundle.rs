@@ -9,8 +9,8 @@ use serde_json::json;
 use super::verify_bundle::{public_key, read, warn_of_signer};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::open::{Need, open, operator};
-use crate::output::{document, printable, stdout};
+use crate::open::{Need, with};
+use crate::output::{printable, show};
 
 pub(super) async fn run(
     config: &Config,
@@ -19,33 +19,25 @@ pub(super) async fn run(
 ) -> anyhow::Result<ExitCode> {
     let key = public_key(key)?;
     let bundle = read(path).map_err(|e| Usage::new(format!("{}: {e}", path.display())))?;
-    let opened = open(config, Need::Any).await?;
-    let imported = opened
-        .engine
-        .bundles
-        .import(&operator(config), &bundle, key)
-        .await;
-    opened.close().await;
-    let imported = imported?;
+    let imported = with(config, Need::Any, async |opened, caller| {
+        Ok(opened.engine.bundles.import(caller, &bundle, key).await?)
+    });
+    let imported = imported.await?;
     let session = &imported.session;
-    if config.json {
-        document(
-            &json!({ "session_id": session.session_id, "created": imported.created,
-            "turns": session.turn_count, "items": session.last_seq, "signed_by": imported.signed_by }),
-        )?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out = stdout();
-    let done = if imported.created {
-        "imported"
-    } else {
-        "known already"
-    };
-    let id = printable(session.session_id.as_str());
     let (turns, items) = (session.turn_count, session.last_seq);
-    writeln!(out, "{done}: session {id}, {turns} turns, {items} items")?;
-    writeln!(out, "signed by {}", imported.signed_by.public_key)?;
-    warn_of_signer(&imported.signed_by);
-    out.flush()?;
+    let shown = json!({
+        "session_id": session.session_id, "created": imported.created, "turns": turns, "items": items,
+        "signed_by": imported.signed_by,
+    });
+    show(config.json, &shown, |out| {
+        let done = match imported.created {
+            true => "imported",
+            false => "known already",
+        };
+        let id = printable(session.session_id.as_str());
+        writeln!(out, "{done}: session {id}, {turns} turns, {items} items")?;
+        warn_of_signer(&imported.signed_by);
+        writeln!(out, "signed by {}", imported.signed_by.public_key)
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,21 +1,19 @@
 //! The index of the ledger, for `filrouge index`
 
-use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use filrouge_search::ledger::{LedgerFeed, Progress};
+use filrouge_search::ledger::LedgerFeed;
 use filrouge_store::text_index::{TextIndex, Which};
 use filrouge_types::{Failure, SystemClock};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{index_status, index_update};
 use crate::config::Config;
 use crate::config::sources::Found;
 use crate::ledger_index::place;
 use crate::open::{Index, Opened};
-use crate::output::{printable, say};
+use crate::output::{bar, printable, say};
 
 /// What the ledger is called among the sources.
 const NAME: &str = "ledger";
@@ -98,20 +96,20 @@ async fn one(
         Ok(index.status()?.text_bytes)
     });
     let before = before.await?;
-    let bar = stderr().is_terminal().then(bar);
+    let bar = bar("{msg:28} {bar:40} {pos}/{len} commits");
+    bar.set_message(NAME);
     let mut most = 0;
     let done = loop {
         let progress = feed.catch_up(SHOWN_EVERY, &is_stopped).await?;
-        if let Some(bar) = &bar {
-            show(bar, progress, &mut most);
-        }
+        // How many of the commits that were there are behind it.
+        most = progress.behind.max(most);
+        bar.set_length(most);
+        bar.set_position(most - progress.behind);
         if progress.done || is_stopped() {
             break progress.done;
         }
     };
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    bar.finish_and_clear();
     let end = stopped.clone();
     let after = asked(index, move |index| {
         while !end.load(Ordering::Relaxed) && index.tidy()? {}
@@ -163,20 +161,4 @@ async fn asked<T: Send + 'static>(
         Failure::new(filrouge_types::ErrorCode::Internal, error.to_string())
     };
     asked.await.map_err(broke)?
-}
-
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{msg:28} {bar:40} {pos}/{len} commits") {
-        bar.set_style(style);
-    }
-    bar.set_message(NAME);
-    bar
-}
-
-/// How many of the commits that were there are behind it.
-fn show(bar: &ProgressBar, progress: Progress, most: &mut u64) {
-    *most = progress.behind.max(*most);
-    bar.set_length(*most);
-    bar.set_position(most.saturating_sub(progress.behind));
 }

@@ -1,19 +1,19 @@
 //! `filrouge index status`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use filrouge_search::feed::Overview;
 use filrouge_store::text_index::IndexStatus;
 use filrouge_types::{Failure, Timestamp};
 use serde::Serialize;
+use serde_json::json;
 
 use super::{index_ledger, index_open::indexes};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
 use crate::exit::Usage;
-use crate::output::{document, printable, say, second, stdout};
+use crate::output::{printable, say, second, show, table};
 
 /// How an index is; numbers of an index that is not there are absent.
 #[derive(Default, Serialize)]
@@ -40,11 +40,6 @@ pub(super) struct Row {
     pub(super) error: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Report {
-    indexes: Vec<Row>,
-}
-
 pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<ExitCode> {
     let mut found = histories(config, &sources.sources)?;
     let Some(indexes) = indexes(&config.search.index, &found.sources, false) else {
@@ -57,11 +52,12 @@ pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<Ex
     });
     let mut rows: Vec<Row> = rows.await??.into_iter().map(row).collect();
     rows.extend(index_ledger::status(config, &mut found).await?);
+    show(config.json, &json!({ "indexes": rows }), |out| {
+        write(out, &rows)
+    })?;
     if config.json {
-        document(&Report { indexes: rows })?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&rows)?;
     if rows.is_empty() {
         say("there is no history here to index; --source names one");
     } else if rows.iter().any(|row| row.documents.is_none()) {
@@ -111,25 +107,10 @@ impl Row {
     }
 }
 
-fn print(rows: &[Row]) -> anyhow::Result<()> {
-    let mut out = stdout();
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
-        "SOURCE",
-        "SESSIONS",
-        "FRESH",
-        "PENDING",
-        "DOCUMENTS",
-        "BYTES",
-        "OF TEXT",
-        "AS OF",
-    ]);
-    for column in table.column_iter_mut().skip(1).take(6) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+fn write(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
-    for row in rows {
-        table.add_row([
+    let cells = rows.iter().map(|row| {
+        [
             name(row.source, row.generation),
             row.sessions.to_string(),
             row.fresh.to_string(),
@@ -138,10 +119,20 @@ fn print(rows: &[Row]) -> anyhow::Result<()> {
             number(row.bytes),
             share(row),
             row.as_of.map_or_else(|| "-".to_owned(), second),
-        ]);
-    }
+        ]
+    });
     if !rows.is_empty() {
-        writeln!(out, "{table}")?;
+        let header = [
+            "SOURCE",
+            "SESSIONS",
+            "FRESH",
+            "PENDING",
+            "DOCUMENTS",
+            "BYTES",
+            "OF TEXT",
+            "AS OF",
+        ];
+        writeln!(out, "{}", table(header, 1..7, cells))?;
     }
     for row in rows.iter().filter(|row| row.documents.is_some()) {
         writeln!(out, "{}", printable(&row.file))?;
@@ -152,7 +143,6 @@ fn print(rows: &[Row]) -> anyhow::Result<()> {
             writeln!(out, "  {count} vectors of {}", printable(embedder))?;
         }
     }
-    out.flush()?;
     Ok(())
 }
 

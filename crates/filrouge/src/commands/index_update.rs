@@ -1,6 +1,6 @@
 //! `filrouge index update`, `filrouge index rebuild`
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +8,16 @@ use std::time::Instant;
 
 use filrouge_search::feed::{Indexes, Progress, SourceIndex};
 use filrouge_types::Failure;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
+use serde_json::json;
 
 use super::index_ledger;
 use super::index_open::indexes;
 use super::index_status::{name, switched_off};
 use crate::cli::Sources;
 use crate::config::{Config, sources::histories};
-use crate::output::{document, say, stdout};
+use crate::output::{bar, say, show};
+use crate::stop::Stop;
 
 /// What was done to an index.
 #[derive(Serialize)]
@@ -36,11 +36,6 @@ pub(super) struct Row {
     pub(super) status: &'static str,
 }
 
-#[derive(Serialize)]
-struct Report {
-    indexes: Vec<Row>,
-}
-
 pub(super) async fn run(
     config: &Config,
     sources: &Sources,
@@ -52,13 +47,9 @@ pub(super) async fn run(
     };
     let stopped = Arc::new(AtomicBool::new(false));
     let told = stopped.clone();
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut stop = Stop::taken()?;
     tokio::spawn(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        stop.asked().await;
         told.store(true, Ordering::Relaxed);
     });
     let done = stopped.clone();
@@ -68,10 +59,11 @@ pub(super) async fn run(
         rows.extend(index_ledger::update(config, &mut found, anew, &stopped).await?);
     }
     let is_stopped = stopped.load(Ordering::Relaxed);
-    if config.json {
-        document(&Report { indexes: rows })?;
-    } else {
-        print(&rows)?;
+    show(config.json, &json!({ "indexes": rows }), |out| {
+        write(out, &rows)
+    })?;
+    if rows.is_empty() && !config.json {
+        say("there is no history here to index; --source names one");
     }
     if is_stopped {
         say("stopped; what was brought in stays, and the next `filrouge index update` goes on");
@@ -96,12 +88,11 @@ fn all(indexes: &Indexes, anew: bool, stopped: &AtomicBool) -> Result<Vec<Row>, 
 fn one(index: &SourceIndex, anew: bool, stopped: &AtomicBool) -> Result<Row, Failure> {
     let began = Instant::now();
     let is_stopped = || stopped.load(Ordering::Relaxed);
-    let bar = stderr().is_terminal().then(|| bar(index));
+    let bar = bar("{msg:28} {bar:40} {pos}/{len} sessions");
+    bar.set_message(name(index.source().name(), index.source().generation()));
     let each = &mut |progress: Progress| {
-        if let Some(bar) = &bar {
-            bar.set_length(progress.of as u64);
-            bar.set_position(progress.sessions as u64);
-        }
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.sessions as u64);
     };
     let is_free = !anew || index.clear()?;
     let progress = match is_free {
@@ -111,9 +102,7 @@ fn one(index: &SourceIndex, anew: bool, stopped: &AtomicBool) -> Result<Row, Fai
             ..Progress::default()
         }),
     };
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    bar.finish_and_clear();
     let progress = progress?;
     while !is_stopped() && index.tidy()? {}
     let known = index.known(std::time::Duration::ZERO);
@@ -133,17 +122,7 @@ fn one(index: &SourceIndex, anew: bool, stopped: &AtomicBool) -> Result<Row, Fai
     })
 }
 
-fn bar(index: &SourceIndex) -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{msg:28} {bar:40} {pos}/{len} sessions") {
-        bar.set_style(style);
-    }
-    bar.set_message(name(index.source().name(), index.source().generation()));
-    bar
-}
-
-fn print(rows: &[Row]) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     for row in rows {
         write!(out, "{}: ", name(row.source, row.generation))?;
         if row.status == "busy" {
@@ -160,10 +139,6 @@ fn print(rows: &[Row]) -> anyhow::Result<()> {
             0 => writeln!(out)?,
             unread => writeln!(out, "; not read completely: {unread}")?,
         }
-    }
-    out.flush()?;
-    if rows.is_empty() {
-        say("there is no history here to index; --source names one");
     }
     Ok(())
 }

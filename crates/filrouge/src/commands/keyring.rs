@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::Keyring;
 use crate::config::Config;
-use crate::output::{document, say, stdout};
+use crate::output::{say, show};
 
 pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
     let path = &config.keyring;
@@ -25,27 +25,23 @@ pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
             .map(|key| key.to_string())
             .unwrap_or_default()
     };
-    if config.json {
-        let public_keys: BTreeMap<_, _> = ids.iter().map(|id| (**id, public(**id))).collect();
-        document(
-            &json!({ "path": path, "active": ring.active(), "keys": ids, "public_keys": public_keys }),
-        )?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out = stdout();
-    for id in ids {
-        let note = if *id == ring.active() {
-            "writes and verifies"
-        } else {
-            "verifies"
-        };
-        writeln!(out, "key {id}  {note}  bundles signed by {}", public(*id))?;
-    }
-    if matches!(what, Keyring::Rotate) {
-        say(
-            "start every running server again: until then it cannot read what others write with the new key",
-        );
-    }
-    out.flush()?;
+    let public_keys: BTreeMap<_, _> = ids.iter().map(|id| (**id, public(**id))).collect();
+    let shown =
+        json!({ "path": path, "active": ring.active(), "keys": ids, "public_keys": public_keys });
+    show(config.json, &shown, |out| {
+        for id in &ids {
+            let note = match **id == ring.active() {
+                true => "writes and verifies",
+                false => "verifies",
+            };
+            writeln!(out, "key {id}  {note}  bundles signed by {}", public(**id))?;
+        }
+        if matches!(what, Keyring::Rotate) {
+            say(
+                "start every running server again: until then it cannot read what others write with the new key",
+            );
+        }
+        Ok(())
+    })?;
     Ok(ExitCode::SUCCESS)
 }

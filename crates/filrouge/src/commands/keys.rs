@@ -3,17 +3,17 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use comfy_table::{Table, presets::NOTHING};
 use filrouge_engine::api_keys::{ApiKey, NewApiKey, Role};
 use filrouge_types::{Clock, IdentityId, SystemClock, TenantId, Timestamp, duration};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::cli::{Keys, NewKey};
 use crate::config::Config;
-use crate::exit::{Absent, Usage};
+use crate::exit::{Absent, Usage, given};
 use crate::moment::after;
-use crate::open::{Need, open, operator, refuse_unverified};
-use crate::output::{document, first_line, say, stdout};
+use crate::open::{Need, refuse_unverified, with};
+use crate::output::{first_line, say, show, table};
 
 /// A key as it is shown: without what is kept of its secret.
 #[derive(Serialize)]
@@ -70,48 +70,36 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
     let new = NewApiKey {
         name: new.name,
         role: new.role,
-        identity_id: new
-            .identity
-            .map(|id| {
-                id.parse()
-                    .map_err(|e| Usage::new(format!("--identity: {e}")))
-            })
-            .transpose()?,
+        identity_id: given("--identity", new.identity.as_deref())?,
         expires_at: new
             .expires
             .map(|text| expiry(&text, SystemClock.now()))
             .transpose()?,
     };
-    let opened = open(config, Need::Any).await?;
-    let (key, text) = opened.engine.keys.create(&operator(config), new).await?;
-    if config.json {
-        document(&Shown::of(&key, Some(text.expose())))?;
-    } else {
-        let mut out = stdout();
-        writeln!(out, "{}", text.expose())?;
-        out.flush()?;
-    }
+    let made = with(config, Need::Any, async |opened, caller| {
+        Ok(opened.engine.keys.create(caller, new).await?)
+    });
+    let (key, text) = made.await?;
+    let text = text.expose();
+    show(config.json, &Shown::of(&key, Some(text)), |out| {
+        writeln!(out, "{text}")
+    })?;
     say(
         "this is the only time that the key is shown; a server on this store asks everybody for a key from now on",
     );
-    opened.close().await;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn list(config: &Config) -> anyhow::Result<ExitCode> {
-    let opened = open(config, Need::Existing).await?;
-    let keys = opened.engine.keys.list(&operator(config)).await?;
-    if config.json {
-        let data: Vec<_> = keys.iter().map(|key| Shown::of(key, None)).collect();
-        document(&serde_json::json!({ "data": data }))?;
-    } else {
-        let mut table = Table::new();
-        table.load_style(NOTHING).set_header([
-            "KEY", "ROLE", "IDENTITY", "STATUS", "CREATED", "EXPIRES", "NAME",
-        ]);
+    let keys = with(config, Need::Existing, async |opened, caller| {
+        Ok(opened.engine.keys.list(caller).await?)
+    });
+    let keys = keys.await?;
+    let data: Vec<_> = keys.iter().map(|key| Shown::of(key, None)).collect();
+    show(config.json, &json!({ "data": data }), |out| {
         let minute = |time: Timestamp| time.to_string().chars().take(16).collect::<String>();
-        for key in &keys {
-            table.add_row([
+        let rows = keys.iter().map(|key| {
+            [
                 key.key_id.clone(),
                 key.role.to_string(),
                 first_line(key.identity_id.as_ref().map_or("", IdentityId::as_str), 60),
@@ -119,33 +107,30 @@ async fn list(config: &Config) -> anyhow::Result<ExitCode> {
                 minute(key.created_at),
                 key.expires_at.map(minute).unwrap_or_default(),
                 first_line(key.name.as_deref().unwrap_or(""), 60),
-            ]);
-        }
-        let mut out = stdout();
-        writeln!(out, "{table}")?;
-        out.flush()?;
-    }
-    opened.close().await;
+            ]
+        });
+        let header = [
+            "KEY", "ROLE", "IDENTITY", "STATUS", "CREATED", "EXPIRES", "NAME",
+        ];
+        writeln!(out, "{}", table(header, 0..0, rows))
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
-    let opened = open(config, Need::Existing).await?;
-    let revoked = opened.engine.keys.revoke(&operator(config), key_id).await;
-    opened.close().await;
-    let key = revoked.map_err(Absent::told)?;
-    if config.json {
-        document(&Shown::of(&key, None))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out = stdout();
-    let at = key.revoked_at.map(|at| at.to_string()).unwrap_or_default();
-    let name = first_line(key.name.as_deref().unwrap_or(""), 60);
-    let line = format!("revoked: key {key_id}, role {}, {at}  {name}", key.role);
-    writeln!(out, "{}", line.trim_end())?;
-    out.flush()?;
-    say("running servers refuse it within seconds");
+    let revoked = with(config, Need::Existing, async |opened, caller| {
+        let revoked = opened.engine.keys.revoke(caller, key_id).await;
+        revoked.map_err(Absent::told)
+    });
+    let key = revoked.await?;
+    show(config.json, &Shown::of(&key, None), |out| {
+        let at = key.revoked_at.map(|at| at.to_string()).unwrap_or_default();
+        let name = first_line(key.name.as_deref().unwrap_or(""), 60);
+        let line = format!("revoked: key {key_id}, role {}, {at}  {name}", key.role);
+        say("running servers refuse it within seconds");
+        writeln!(out, "{}", line.trim_end())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,27 +1,23 @@
 //! `filrouge lineage ID`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use filrouge_engine::{Lineage, Relative};
-use filrouge_types::{IdError, SessionId};
+use filrouge_types::SessionId;
 
 use crate::config::Config;
-use crate::exit::Usage;
-use crate::open::{Need, open, operator};
-use crate::output::{document, first_line, say, stdout};
+use crate::exit::parsed;
+use crate::open::{Need, with};
+use crate::output::{first_line, say, show};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
-    let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
-    let opened = open(config, Need::Existing).await?;
-    let lineage = opened.engine.stats.lineage(&operator(config), &id).await;
-    opened.close().await;
-    let lineage = lineage?;
-    if config.json {
-        document(&lineage)?;
-    } else {
-        print(&lineage)?;
-    }
+    let id: SessionId = parsed(id)?;
+    let lineage = with(config, Need::Existing, async |opened, caller| {
+        Ok(opened.engine.stats.lineage(caller, &id).await?)
+    });
+    let lineage = lineage.await?;
+    show(config.json, &lineage, |out| write(out, &lineage))?;
     if lineage.cycle {
         say("the parents lead round in a circle");
     }
@@ -32,14 +28,13 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// The root first, each generation further in; the session itself is marked.
-fn print(lineage: &Lineage) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
     for gap in &lineage.gaps {
         writeln!(out, "{gap}  (not there)")?;
     }
     let mut depth = lineage.gaps.len();
     for parent in lineage.parents.iter().rev() {
-        line(&mut out, depth, " ", parent)?;
+        line(out, depth, parent)?;
         depth += 1;
     }
     writeln!(
@@ -50,15 +45,14 @@ fn print(lineage: &Lineage) -> anyhow::Result<()> {
         indent = 2 * depth
     )?;
     for (generation, child) in tree(lineage) {
-        line(&mut out, depth + generation, " ", child)?;
+        line(out, depth + generation, child)?;
     }
     if !lineage.siblings.is_empty() {
         writeln!(out, "siblings:")?;
     }
     for sibling in &lineage.siblings {
-        line(&mut out, 0, " ", sibling)?;
+        line(out, 0, sibling)?;
     }
-    out.flush()?;
     Ok(())
 }
 
@@ -84,10 +78,10 @@ fn tree(lineage: &Lineage) -> Vec<(usize, &Relative)> {
     shown
 }
 
-fn line(out: &mut impl Write, depth: usize, mark: &str, session: &Relative) -> std::io::Result<()> {
+fn line(out: &mut impl Write, depth: usize, session: &Relative) -> io::Result<()> {
     let title = first_line(session.title.as_deref().unwrap_or(""), 60);
     let text = format!(
-        "{:indent$}{mark} {}  {title}",
+        "{:indent$}  {}  {title}",
         "",
         session.session_id,
         indent = 2 * depth

@@ -12,14 +12,14 @@ use filrouge_search::feed::Indexer;
 use filrouge_server::serve_mcp;
 use filrouge_types::SystemClock;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::index_open::indexes;
 use crate::config::sources::everything;
 use crate::config::{Config, SourceName};
 use crate::exit::Usage;
 use crate::open::Index;
-use crate::output::stdout;
+use crate::output::print;
+use crate::stop::Stop;
 
 /// Names the session that an agent calls from, where its client can say so.
 const OWN_SESSION: &str = "FILROUGE_SESSION_ID";
@@ -72,25 +72,13 @@ fn own() -> Own {
 async fn over_http(address: SocketAddr, corpus: Corpus) -> anyhow::Result<()> {
     let bound = TcpListener::bind(address).await;
     let listener = bound.map_err(|source| not_started(ListenError::Io { address, source }))?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    if let Err(error) = announce(listener.local_addr()?) {
+    let mut stop = Stop::taken()?;
+    let address = listener.local_addr()?;
+    if let Err(error) = print(|out| writeln!(out, "listening on http://{address}/mcp")) {
         tracing::warn!(%error, "nobody reads stdout");
     }
-    let served = serve_mcp(listener, corpus, stop).await;
+    let served = serve_mcp(listener, corpus, async move { stop.asked().await }).await;
     served.map_err(not_started)
-}
-
-fn announce(address: SocketAddr) -> std::io::Result<()> {
-    let mut out = stdout();
-    writeln!(out, "listening on http://{address}/mcp")?;
-    out.flush()
 }
 
 fn not_started(error: ListenError) -> anyhow::Error {

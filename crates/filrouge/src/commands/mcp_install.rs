@@ -9,7 +9,7 @@ mod place;
 mod shown;
 mod toml_file;
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cli::{Install, McpClient, Options};
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{document, printable, say, stdout};
+use crate::output::{confirmed, document, print, printable, say};
 
 /// The name of the server in every configuration.
 const NAME: &str = "filrouge";
@@ -156,31 +156,17 @@ fn there(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(diff: &str) -> io::Result<()> {
-    let mut out = stdout();
-    out.write_all(printable(diff).as_bytes())?;
-    out.flush()
+fn show(diff: &str) -> anyhow::Result<()> {
+    print(|out| out.write_all(printable(diff).as_bytes()))
 }
 
 fn ask(path: &Path) -> anyhow::Result<()> {
-    let stdin = io::stdin();
-    if !stdin.is_terminal() {
-        let what = format!("{} was not changed: nobody can be asked", path.display());
-        return Err(Usage::new(what).with_hint("give --yes").into());
-    }
-    if !confirmed(path, &mut stdin.lock(), &mut io::stderr())? {
+    let path = path.display();
+    let unasked = format!("{path} was not changed: nobody can be asked");
+    if !confirmed(&format!("Change {path}?"), &["yes", "y"], &unasked)? {
         anyhow::bail!("nothing was changed");
     }
     Ok(())
-}
-
-/// Whether the answer is yes.
-fn confirmed(path: &Path, answers: &mut dyn BufRead, out: &mut dyn Write) -> io::Result<bool> {
-    write!(out, "Change {}? [yes/no] ", path.display())?;
-    out.flush()?;
-    let mut answer = String::new();
-    answers.read_line(&mut answer)?;
-    Ok(["yes", "y"].contains(&answer.trim()))
 }
 
 fn report(
@@ -208,26 +194,4 @@ fn report(
         say(format_args!("what it was is in {}", backup.display()));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_yes_confirms() {
-        for (answer, writes) in [
-            ("yes\n", true),
-            ("y\r\n", true),
-            ("YES\n", false),
-            ("no\n", false),
-            ("\nyes\n", false),
-            ("", false),
-        ] {
-            let mut out = Vec::new();
-            let said = confirmed(Path::new("/x"), &mut answer.as_bytes(), &mut out);
-            assert_eq!(said.ok(), Some(writes), "{answer:?}");
-            assert!(String::from_utf8_lossy(&out).contains("/x"));
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! `filrouge migrate status|up|--dry-run`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use filrouge_sqlite::Options;
 use filrouge_store::schema::{Schema, Step};
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::SystemClock;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{Migrate, MigrateWhat as What};
 use crate::config::{Config, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{absent, at, holds_data, keyring, refuse_unverified, store_exists};
-use crate::output::{document, stdout};
+use crate::output::{Out, show};
 
 /// How long another process's transaction is waited for.
 const BUSY: Duration = Duration::from_secs(10);
@@ -75,60 +75,52 @@ const fn state(step: &Step) -> &'static str {
 }
 
 fn status(config: &Config, schema: &Schema) -> anyhow::Result<()> {
-    if config.json {
-        let steps = schema.steps.iter();
-        let steps: Vec<_> = steps
-            .map(|s| json!({ "number": s.number, "name": s.name, "state": state(s) }))
-            .collect();
-        return document(&json!({
-            "schema": schema.version, "known": schema.known, "migrations": steps,
-        }));
-    }
-    let mut out = stdout();
     let (version, known) = (schema.version, schema.known);
-    writeln!(out, "schema {version}; this filrouge writes {known}")?;
-    for step in &schema.steps {
-        writeln!(out, "{:04}  {:<10} {}", step.number, step.name, state(step))?;
-    }
-    out.flush()?;
-    Ok(())
+    let steps = schema.steps.iter();
+    let steps: Vec<_> = steps
+        .map(|s| json!({ "number": s.number, "name": s.name, "state": state(s) }))
+        .collect();
+    let shown = json!({ "schema": version, "known": known, "migrations": steps });
+    show(config.json, &shown, |out| {
+        writeln!(out, "schema {version}; this filrouge writes {known}")?;
+        (schema.steps.iter()).try_for_each(|step| {
+            writeln!(out, "{:04}  {:<10} {}", step.number, step.name, state(step))
+        })
+    })
 }
 
 fn plan(config: &Config, schema: &Schema) -> anyhow::Result<()> {
-    if config.json {
-        let steps: Vec<_> = schema
-            .pending()
-            .map(|s| json!({ "number": s.number, "name": s.name, "sql": s.sql }))
-            .collect();
-        return document(&json!({ "from": schema.version, "to": schema.known, "pending": steps }));
-    }
-    let mut out = stdout();
-    if schema.pending().next().is_none() {
-        writeln!(out, "up to date: schema {}", schema.version)?;
-    }
-    for step in schema.pending() {
+    let step = |s: &Step| json!({ "number": s.number, "name": s.name, "sql": s.sql });
+    pending(config, schema, ("pending", step), |out, step| {
         writeln!(out, "-- {:04} {}", step.number, step.name)?;
-        writeln!(out, "{}", step.sql.trim_end())?;
-    }
-    out.flush()?;
-    Ok(())
+        writeln!(out, "{}", step.sql.trim_end())
+    })
 }
 
 fn up(config: &Config, before: &Schema) -> anyhow::Result<()> {
-    if config.json {
-        let steps: Vec<_> = before
-            .pending()
-            .map(|s| json!({ "number": s.number, "name": s.name }))
-            .collect();
-        return document(&json!({ "from": before.version, "to": before.known, "applied": steps }));
-    }
-    let mut out = stdout();
-    if before.pending().next().is_none() {
-        writeln!(out, "up to date: schema {}", before.version)?;
-    }
-    for step in before.pending() {
-        writeln!(out, "applied {:04} {}", step.number, step.name)?;
-    }
-    out.flush()?;
-    Ok(())
+    let step = |s: &Step| json!({ "number": s.number, "name": s.name });
+    pending(config, before, ("applied", step), |out, step| {
+        writeln!(out, "applied {:04} {}", step.number, step.name)
+    })
+}
+
+/// Shows the steps that the store has not got: as the member `name` of a document, else as text.
+fn pending(
+    config: &Config,
+    schema: &Schema,
+    (name, step): (&str, fn(&Step) -> Value),
+    line: fn(&mut Out, &Step) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let (version, known) = (schema.version, schema.known);
+    let steps: Vec<_> = schema.pending().map(step).collect();
+    show(
+        config.json,
+        &json!({ "from": version, "to": known, name: steps }),
+        |out| {
+            if steps.is_empty() {
+                writeln!(out, "up to date: schema {version}")?;
+            }
+            schema.pending().try_for_each(|step| line(out, step))
+        },
+    )
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{document, first_line, stdout};
+use crate::output::{first_line, show};
 
 /// What is asked for when no text is given.
 const TEXTS: [&str; 3] = [
@@ -42,29 +42,18 @@ pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<ExitCode>
     let similar = similar.collect::<Option<Vec<_>>>();
     let similar =
         similar.ok_or_else(|| EmbedError::Malformed("vectors of several lengths".to_owned()))?;
-    if config.json {
-        document(&json!({
-            "id": embedder.id(), "dimensions": embedder.dimensions(), "similarities": similar,
-            "open_ms": opened.as_millis(), "embed_ms": taken.as_millis(),
-        }))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out = stdout();
-    writeln!(
-        out,
-        "{}  {} dimensions",
-        embedder.id(),
-        embedder.dimensions()
-    )?;
-    let (count, ms) = (texts.len(), taken.as_millis());
-    writeln!(
-        out,
-        "opened in {} ms, {count} texts in {ms} ms",
-        opened.as_millis()
-    )?;
-    for (text, similar) in texts.iter().zip(similar) {
-        writeln!(out, "{similar:6.3}  {}", first_line(text, 80))?;
-    }
-    out.flush()?;
+    let (id, dimensions) = (embedder.id(), embedder.dimensions());
+    let (opened, taken) = (opened.as_millis(), taken.as_millis());
+    let shown = json!({
+        "id": id, "dimensions": dimensions, "similarities": similar, "open_ms": opened, "embed_ms": taken,
+    });
+    show(config.json, &shown, |out| {
+        writeln!(out, "{id}  {dimensions} dimensions")?;
+        let count = texts.len();
+        writeln!(out, "opened in {opened} ms, {count} texts in {taken} ms")?;
+        (texts.iter().zip(&similar)).try_for_each(|(text, similar)| {
+            writeln!(out, "{similar:6.3}  {}", first_line(text, 80))
+        })
+    })?;
     Ok(ExitCode::SUCCESS)
 }

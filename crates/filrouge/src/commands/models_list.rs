@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::models_install::how_to_get;
 use crate::config::Config;
-use crate::output::{document, say, stdout};
+use crate::output::{document, print, say};
 
 pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
     let folder = &config.search.folder;
@@ -31,13 +31,13 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = stdout();
-    writeln!(
-        out,
-        "minilm  {NAME}  {DIMENSIONS} dimensions  {word}  {}",
-        folder.display()
-    )?;
-    out.flush()?;
+    print(|out| {
+        let folder = folder.display();
+        writeln!(
+            out,
+            "minilm  {NAME}  {DIMENSIONS} dimensions  {word}  {folder}"
+        )
+    })?;
     if let Some(what) = &wrong {
         say(format_args!("{what}"));
     }

@@ -7,19 +7,18 @@ use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::HotReceipt;
 use filrouge_store::command::Target;
 use filrouge_store::record::Seqs;
-use filrouge_types::{IdError, SessionId, TurnId};
+use filrouge_types::{SessionId, TurnId};
 use serde_json::json;
 
 use crate::cli::Redact;
 use crate::config::Config;
-use crate::exit::Usage;
+use crate::exit::{Usage, parsed};
 use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
-use crate::output::{document, stdout};
+use crate::output::show;
 use crate::team::{but_files, rewrite};
 
 pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCode> {
-    let usage = |e: IdError| Usage::new(e.to_string());
-    let session: SessionId = what.session.parse().map_err(usage)?;
+    let session: SessionId = parsed(&what.session)?;
     let target = match &what.target.turn {
         Some(id) => Target::Turn(id.parse::<TurnId>().map_err(|e| {
             Usage::new(format!("--turn {id}: {e}"))
@@ -45,39 +44,27 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
     let redacted = redacted?.into_value();
     let hot = hot.map(HotReceipt::as_str);
     let ranges: Vec<_> = redacted.seqs.ranges().map(|(a, b)| [a, b]).collect();
-    if config.json {
-        document(&json!({
-            "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
-            "redaction_seq": redacted.redaction_seq, "at": redacted.at, "replayed": redacted.replayed,
-            "stores": stores(hot),
-        }))?;
-    } else {
-        let mut out = stdout();
-        let seqs: Vec<String> = ranges
-            .iter()
-            .map(|[a, b]| {
-                if a == b {
-                    a.to_string()
-                } else {
-                    format!("{a}-{b}")
-                }
-            })
-            .collect();
-        let word = if redacted.replayed {
-            "was redacted before"
-        } else {
-            "redacted"
+    let (seq, at) = (redacted.redaction_seq, redacted.at);
+    let shown = json!({
+        "session_id": session, "turn_id": redacted.turn.map(|t| t.turn_id), "seqs": ranges,
+        "redaction_seq": seq, "at": at, "replayed": redacted.replayed, "stores": stores(hot),
+    });
+    show(config.json, &shown, |out| {
+        let range = |[a, b]: &[u64; 2]| match a == b {
+            true => a.to_string(),
+            false => format!("{a}-{b}"),
         };
+        let seqs = ranges.iter().map(range).collect::<Vec<_>>().join(" ");
+        let word = match redacted.replayed {
+            true => "was redacted before",
+            false => "redacted",
+        };
+        let hot = hot.map_or_else(String::new, hot_told);
         writeln!(
             out,
-            "{word}: session {session}, seqs {}, by the redaction at seq {}, {}{}",
-            seqs.join(" "),
-            redacted.redaction_seq,
-            redacted.at,
-            hot.map_or_else(String::new, hot_told)
-        )?;
-        out.flush()?;
-    }
+            "{word}: session {session}, seqs {seqs}, by the redaction at seq {seq}, {at}{hot}"
+        )
+    })?;
     rewritten.map_err(|error| but_files("redacted in the ledger", error))?;
     Ok(ExitCode::SUCCESS)
 }

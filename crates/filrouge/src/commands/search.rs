@@ -1,6 +1,6 @@
 //! `filrouge search QUERY`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::config::sources::everything;
 use crate::exit::Usage;
 use crate::moment::Span;
 use crate::open::Index;
-use crate::output::{document, first_line, printable, say, stdout};
+use crate::output::{first_line, printable, say, show};
 
 pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCode> {
     if asked.limit == 0 {
@@ -37,10 +37,9 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
         say(looked_in(&found.places));
     }
     let results = found.answer;
-    if config.json {
-        document(&results)?;
-    } else {
-        told(&results)?;
+    show(config.json, &results, |out| write(out, &results))?;
+    if !config.json {
+        told(&results);
     }
     if let Some(indexes) = indexes {
         behind(indexes).await?;
@@ -57,8 +56,7 @@ async fn behind(indexes: Arc<Indexes>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn told(results: &Results) -> anyhow::Result<()> {
-    print(results)?;
+fn told(results: &Results) {
     say_notices(&results.notices);
     let (matches, sessions) = (results.total_matches, results.total_sessions);
     let (es, s) = (plural(matches, "es"), plural(sessions, "s"));
@@ -75,7 +73,6 @@ fn told(results: &Results) -> anyhow::Result<()> {
             printable(cursor)
         ));
     }
-    Ok(())
 }
 
 const fn plural(count: usize, ending: &'static str) -> &'static str {
@@ -134,8 +131,7 @@ fn question(asked: &Search) -> Result<Ask, Usage> {
     })
 }
 
-fn print(results: &Results) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, results: &Results) -> io::Result<()> {
     for hit in &results.sessions {
         writeln!(out, "{}", head(hit))?;
         for excerpt in &hit.excerpts {
@@ -151,7 +147,6 @@ fn print(results: &Results) -> anyhow::Result<()> {
         }
         writeln!(out)?;
     }
-    out.flush()?;
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! `filrouge serve`
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,14 +14,14 @@ use filrouge_search::ledger::LedgerFeed;
 use filrouge_server::{App, McpSettings, SearchSettings, serve};
 use filrouge_store::Durability;
 use filrouge_types::SystemClock;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::index_open::indexes;
 use crate::config::sources::open as open_sources;
 use crate::config::{Config, HotUrl, SourceName, StoreUrl};
 use crate::exit::Usage;
 use crate::open::{Opened, open_to_serve, store_exists};
-use crate::output::stdout;
+use crate::output::print;
+use crate::stop::Stop;
 
 pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<ExitCode> {
     let address = config.listen;
@@ -44,13 +43,9 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
         .map_err(|e| Usage::new(format!("[jwt]: {e}")))?;
     let listener = bind(address, &authority).await.map_err(not_started)?;
     let address = listener.local_addr()?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut asked = Stop::taken()?;
     let stop = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        asked.asked().await;
         tracing::info!("stopping");
     };
     if let Some(integrity) = ledger.health().integrity {
@@ -64,7 +59,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     warn_of_memory(config);
     warn_of_hot(config, &engine).await;
     tracing::info!(store = %config.store, hot = %config.hot.url, %address, "ready");
-    if let Err(error) = announce(address) {
+    if let Err(error) = print(|out| writeln!(out, "listening on http://{address}")) {
         tracing::warn!(%error, "nobody reads stdout");
     }
     let limits = config.limits.server.clone();
@@ -156,12 +151,6 @@ fn not_started(error: ListenError) -> anyhow::Error {
             .into(),
         ListenError::Io { .. } => anyhow::Error::new(error),
     }
-}
-
-fn announce(address: SocketAddr) -> std::io::Result<()> {
-    let mut out = stdout();
-    writeln!(out, "listening on http://{address}")?;
-    out.flush()
 }
 
 /// Where the program panicked; never with what, which may quote what somebody said.

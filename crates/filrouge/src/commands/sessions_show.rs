@@ -3,113 +3,85 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use filrouge_types::{Checkpoint, Item, Lease, Session, SessionId};
+use filrouge_engine::{Caller, Engine};
+use filrouge_types::{Item, Session, SessionId};
 use serde::Serialize;
 
+use super::doctor_session::Call;
 use crate::config::Config;
-use crate::exit::Usage;
-use crate::open::{Need, Opened, open, operator};
-use crate::output::{document, first_line, printable, stdout};
+use crate::exit::parsed;
+use crate::open::{Need, with};
+use crate::output::{first_line, printable, show};
 
 /// Items read at once.
 const PAGE: usize = 500;
 
-#[derive(Serialize)]
-struct Shown<'a> {
-    session: &'a Session,
-    lease: &'a Lease,
-    /// The newest that can be read.
-    checkpoint: Option<&'a Checkpoint>,
-    /// How many newer ones cannot.
-    checkpoints_unreadable: usize,
-    items: Vec<Item>,
-}
-
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
-    let id: SessionId = id
-        .parse()
-        .map_err(|e: filrouge_types::IdError| Usage::new(e.to_string()))?;
-    let opened = open(config, Need::Existing).await?;
-    let caller = operator(config);
-    let session = opened.engine.sessions.get(&caller, &id).await?;
-    let lease = opened.engine.calls.lease(&caller, &id).await?;
-    let checkpoints = opened.engine.calls.checkpoints(&caller, &id).await?;
-    let unreadable = checkpoints.iter().take_while(|one| one.is_err()).count();
-    let checkpoint = checkpoints.iter().find_map(|one| one.as_ref().ok());
-    if config.json {
-        let items = all_items(config, &opened, &id).await?;
-        document(&Shown {
-            session: &session,
-            lease: &lease,
-            checkpoint,
-            checkpoints_unreadable: unreadable,
-            items,
-        })?;
-    } else {
-        let mut out = stdout();
-        writeln!(
-            out,
-            "{}  {}",
-            session.session_id,
-            printable(session.title.as_deref().unwrap_or(""))
-        )?;
+    let id: SessionId = parsed(id)?;
+    let read = with(config, Need::Existing, async |opened, caller| {
+        let engine = &opened.engine;
+        let session = engine.sessions.get(caller, &id).await?;
+        let call = Call::of(engine, caller, &id).await?;
+        Ok((session, call, all_items(engine, caller, &id).await?))
+    });
+    let (session, call, items) = read.await?;
+    let shown = Shown {
+        session: &session,
+        call: &call,
+        items: &items,
+    };
+    show(config.json, &shown, |out| {
+        let title = printable(session.title.as_deref().unwrap_or(""));
+        writeln!(out, "{}  {title}", session.session_id)?;
         if let Some(parent) = &session.parent_session_id {
             writeln!(out, "parent {parent}")?;
         }
-        writeln!(
-            out,
-            "{} turns, {} items, {}",
-            session.turn_count, session.last_seq, session.status
-        )?;
-        write_call(&mut out, &session, &lease, (checkpoint, unreadable))?;
+        let (turns, items, status) = (session.turn_count, session.last_seq, session.status);
+        writeln!(out, "{turns} turns, {items} items, {status}")?;
+        write_call(out, &session, &call)?;
         let mut turn = None;
-        for item in all_items(config, &opened, &id).await? {
+        for item in shown.items {
             if item.turn_id != turn {
                 turn = item.turn_id;
                 writeln!(out)?;
             }
-            writeln!(out, "{}", line(&item))?;
+            writeln!(out, "{}", line(item))?;
         }
-        out.flush()?;
-    }
-    opened.close().await;
+        Ok(())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
+#[derive(Serialize)]
+struct Shown<'a> {
+    session: &'a Session,
+    #[serde(flatten)]
+    call: &'a Call,
+    items: &'a [Item],
+}
+
 /// What is known of a live call (DESIGN §6); nothing for other sessions.
-fn write_call(
-    out: &mut impl Write,
-    session: &Session,
-    lease: &Lease,
-    (checkpoint, unreadable): (Option<&Checkpoint>, usize),
-) -> io::Result<()> {
+fn write_call(out: &mut impl Write, session: &Session, call: &Call) -> io::Result<()> {
     if let Some(state) = &session.state {
         writeln!(out, "state {}", printable(state))?;
     }
-    if unreadable > 0 {
-        writeln!(out, "{unreadable} newer checkpoints cannot be read")?;
+    if call.checkpoints_unreadable > 0 {
+        let count = call.checkpoints_unreadable;
+        writeln!(out, "{count} newer checkpoints cannot be read")?;
     }
-    if let Some(checkpoint) = checkpoint {
-        let label = checkpoint.label.as_deref();
-        let label = label.map_or_else(String::new, |label| format!(", {}", printable(label)));
-        writeln!(out, "checkpoint at seq {}{label}", checkpoint.seq)?;
+    if let Some(checkpoint) = call.checkpoint() {
+        writeln!(out, "checkpoint at seq {checkpoint}")?;
     }
-    if let (Some(holder), Some(until)) = (&lease.holder, lease.expires_at) {
-        let fence = lease.fence;
-        writeln!(
-            out,
-            "held by {}, fence {fence}, until {until}",
-            printable(holder)
-        )?;
+    match call.held() {
+        Some(held) => writeln!(out, "held {held}"),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-async fn all_items(config: &Config, opened: &Opened, id: &SessionId) -> anyhow::Result<Vec<Item>> {
-    let caller = operator(config);
+async fn all_items(engine: &Engine, caller: &Caller, id: &SessionId) -> anyhow::Result<Vec<Item>> {
     let (mut items, mut after) = (Vec::new(), 0);
     loop {
-        let (page, next) = opened.engine.turns.items(&caller, id, after, PAGE).await?;
+        let (page, next) = engine.turns.items(caller, id, after, PAGE).await?;
         after = page.last().map_or(after, |i| i.seq);
         items.extend(page);
         if next.is_none() {

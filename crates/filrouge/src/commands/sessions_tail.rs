@@ -3,14 +3,15 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use filrouge_engine::Caller;
 use filrouge_engine::following::{DraftEvent, TailEvent};
-use filrouge_types::{IdError, Item, ItemId, JsonText, SessionId};
+use filrouge_types::{Item, ItemId, JsonText, SessionId};
 use serde::Serialize;
 
 use super::sessions_show::line;
 use crate::config::Config;
-use crate::exit::Usage;
-use crate::open::{Need, Opened, open, operator};
+use crate::exit::parsed;
+use crate::open::{Need, Opened, with};
 use crate::output::{first_line, printable, stdout};
 
 /// Items read at once.
@@ -22,37 +23,19 @@ pub(super) async fn run(
     after: Option<u64>,
     drafts: bool,
 ) -> anyhow::Result<ExitCode> {
-    let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
-    let opened = open(config, Need::Existing).await?;
-    let followed = tokio::select! {
-        ended = follow(config, &opened, id, (after, drafts)) => ended,
-        stopped = tokio::signal::ctrl_c() => stopped.map_err(Into::into),
-    };
-    opened.close().await;
-    followed?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Shows what comes behind `after`, or from now on, until something fails.
-async fn follow(
-    config: &Config,
-    opened: &Opened,
-    id: SessionId,
-    (after, drafts): (Option<u64>, bool),
-) -> anyhow::Result<()> {
-    let following = &opened.engine.following;
-    let mut tail = following.tail(&operator(config), id, after, drafts).await?;
-    let mut screen = Screen {
-        json: config.json,
-        growing: None,
-    };
-    loop {
-        let (events, all) = tail.read(PAGE).await?;
-        screen.show(&events)?;
-        if all {
-            tail.changed().await;
+    let id: SessionId = parsed(id)?;
+    with(config, Need::Existing, async |opened, caller| {
+        let mut screen = Screen {
+            json: config.json,
+            growing: None,
+        };
+        tokio::select! {
+            ended = screen.follow(opened, caller, id, (after, drafts)) => ended,
+            stopped = tokio::signal::ctrl_c() => stopped.map_err(Into::into),
         }
-    }
+    })
+    .await?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What has been shown.
@@ -83,6 +66,26 @@ struct DraftLine<'a> {
 }
 
 impl Screen {
+    /// Shows what comes behind `after`, or from now on, until something fails.
+    async fn follow(
+        &mut self,
+        opened: &Opened,
+        caller: &Caller,
+        id: SessionId,
+        (after, drafts): (Option<u64>, bool),
+    ) -> anyhow::Result<()> {
+        let mut tail = (opened.engine.following)
+            .tail(caller, id, after, drafts)
+            .await?;
+        loop {
+            let (events, all) = tail.read(PAGE).await?;
+            self.show(&events)?;
+            if all {
+                tail.changed().await;
+            }
+        }
+    }
+
     fn show(&mut self, events: &[TailEvent]) -> std::io::Result<()> {
         let mut out = stdout();
         for event in events {
@@ -135,8 +138,9 @@ impl Screen {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use filrouge_types::{Channel, RawJson, Role, TurnId};
 
     use super::*;

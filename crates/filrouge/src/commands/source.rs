@@ -6,8 +6,8 @@ use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
 use crate::cli::Sources;
+use crate::config::Config;
 use crate::config::sources::{Everything, everything};
-use crate::config::{Config, SourceName};
 use crate::exit::Usage;
 use crate::open::Index;
 use crate::output::{first_line, printable, say};
@@ -21,16 +21,7 @@ pub(super) struct Reply<T> {
     pub(super) places: Vec<String>,
 }
 
-/// Asks the histories that are named, without a name all that are there. What cannot be read is told on stderr.
-pub(super) async fn ask<T: Send + 'static>(
-    config: &Config,
-    asked: &[SourceName],
-    question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
-) -> anyhow::Result<Reply<T>> {
-    ask_in(everything(config, asked, Index::Unused).await?, question).await
-}
-
-/// As [`ask`], of histories that are open.
+/// Asks histories that are open. What cannot be read is told on stderr.
 pub(super) async fn ask_in<T: Send + 'static>(
     mut all: Everything,
     question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
@@ -81,13 +72,14 @@ impl Unlisted {
     }
 }
 
-/// As [`ask`], for commands that take no other than what `--source` names.
+/// Asks the histories that `--source` names, without it all that are there.
 pub(super) async fn ask_named<T: Send + 'static>(
     config: &Config,
     sources: &Sources,
     question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
 ) -> anyhow::Result<T> {
-    Ok(ask(config, &sources.sources, question).await?.answer)
+    let all = everything(config, &sources.sources, Index::Unused).await?;
+    Ok(ask_in(all, question).await?.answer)
 }
 
 /// A refusal in the words of the command line.

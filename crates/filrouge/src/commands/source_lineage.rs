@@ -9,7 +9,7 @@ use filrouge_sources::library::list::Row;
 use super::source::{ask_named, say_notices};
 use crate::cli::Sources;
 use crate::config::Config;
-use crate::output::{document, first_line, say, stdout};
+use crate::output::{first_line, say, show};
 
 pub(super) async fn run(
     config: &Config,
@@ -18,43 +18,38 @@ pub(super) async fn run(
     mask: bool,
 ) -> anyhow::Result<ExitCode> {
     let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
-    if config.json {
-        document(&found)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    print(&found)?;
-    say_notices(&found.notices);
-    if found.cycle {
-        say("the parents lead round in a circle");
+    show(config.json, &found, |out| write(out, &found))?;
+    if !config.json {
+        say_notices(&found.notices);
+        if found.cycle {
+            say("the parents lead round in a circle");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The root first, each generation further in; the session itself is marked. Forks stand beside the tree.
-fn print(found: &Lineage) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, found: &Lineage) -> io::Result<()> {
     for gap in &found.gaps {
         writeln!(out, "  {}  (not there)", first_line(gap, 256))?;
     }
     let mut depth = found.gaps.len();
     for parent in found.parent_sessions.iter().rev() {
-        branch(&mut out, depth, parent)?;
+        branch(out, depth, parent)?;
         depth += 1;
     }
     writeln!(out, "{}* {}", "  ".repeat(depth), named(&found.session))?;
     for child in &found.child_sessions {
-        branch(&mut out, depth + child.depth, child)?;
+        branch(out, depth + child.depth, child)?;
     }
     if !found.siblings.is_empty() {
         writeln!(out, "siblings:")?;
     }
     for sibling in &found.siblings {
-        branch(&mut out, 0, sibling)?;
+        branch(out, 0, sibling)?;
     }
-    forks(&mut out, "forked from:", &found.forked_from)?;
-    forks(&mut out, "forks:", &found.forks)?;
-    out.flush()?;
-    Ok(())
+    forks(out, "forked from:", &found.forked_from)?;
+    forks(out, "forks:", &found.forks)
 }
 
 fn named(row: &Row) -> String {

@@ -3,14 +3,13 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use comfy_table::{Table, presets::NOTHING};
-use filrouge_sources::library::list::{Ask, Sessions, list};
+use filrouge_sources::library::list::{Ask, list};
 
 use super::source::{ask_named, cell, say_notices, second};
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{document, first_line, printable, say, stdout};
+use crate::output::{first_line, printable, say, show, table};
 
 pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<ExitCode> {
     if asked.limit == 0 {
@@ -36,11 +35,23 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
         list(library, &question)
     })
     .await?;
+    show(config.json, &page, |out| {
+        let rows = page.sessions.iter().map(|row| {
+            [
+                first_line(&row.id, 256),
+                format!("{} ({})", row.source, row.generation),
+                cell(row.agent.as_deref(), 24),
+                cell(row.project_name.as_deref(), 24),
+                second(row.updated),
+                cell(row.title.as_deref(), 60),
+            ]
+        });
+        let header = ["SESSION", "SOURCE", "AGENT", "PROJECT", "UPDATED", "TITLE"];
+        writeln!(out, "{}", table(header, 0..0, rows))
+    })?;
     if config.json {
-        document(&page)?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&page)?;
     say_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
         let (total, cursor) = (page.total, printable(cursor));
@@ -49,25 +60,4 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn print(page: &Sessions) -> anyhow::Result<()> {
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(["SESSION", "SOURCE", "AGENT", "PROJECT", "UPDATED", "TITLE"]);
-    for row in &page.sessions {
-        table.add_row([
-            first_line(&row.id, 256),
-            format!("{} ({})", row.source, row.generation),
-            cell(row.agent.as_deref(), 24),
-            cell(row.project_name.as_deref(), 24),
-            second(row.updated),
-            cell(row.title.as_deref(), 60),
-        ]);
-    }
-    let mut out = stdout();
-    writeln!(out, "{table}")?;
-    out.flush()?;
-    Ok(())
 }

@@ -3,18 +3,18 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use filrouge_sources::library::list::Ask;
 use filrouge_sources::library::stats::{Day, Overview, Sums, overview};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::source::{ask_named, say_notices};
-use super::source_stats::{columns, seconds, write_names};
+use super::source_stats::{ROWS, seconds, write_names};
+use super::stats::columns;
 use crate::cli::Stats;
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::moment::Span;
-use crate::output::{document, first_line, stdout};
+use crate::output::{first_line, show, table};
 
 /// Columns of the longest bar.
 const BAR: u64 = 40;
@@ -25,12 +25,10 @@ pub(super) async fn run(config: &Config, asked: Stats) -> anyhow::Result<ExitCod
         overview(library, &question)
     })
     .await?;
-    if config.json {
-        document(&found)?;
-        return Ok(ExitCode::SUCCESS);
+    show(config.json, &found, |out| write(out, &found))?;
+    if !config.json {
+        say_notices(&found.notices);
     }
-    print(&found)?;
-    say_notices(&found.notices);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -47,8 +45,7 @@ fn question(asked: &Stats) -> Result<Ask, Usage> {
     })
 }
 
-fn print(found: &Overview) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, found: &Overview) -> io::Result<()> {
     let mut shown = vec![
         ("ALL".to_owned(), &found.all),
         ("WITHOUT COPIED".to_owned(), &found.without_copied),
@@ -57,35 +54,29 @@ fn print(found: &Overview) -> anyhow::Result<()> {
         let by_source = found.by_source.iter();
         shown.extend(by_source.map(|(name, sums)| (name.to_uppercase(), sums)));
     }
-    writeln!(out, "{}", columns(&shown))?;
-    write_names(&mut out, &found.all)?;
+    writeln!(out, "{}", columns(ROWS, &shown, true))?;
+    write_names(out, &found.all)?;
     writeln!(out)?;
-    write_projects(&mut out, &found.by_project)?;
+    write_projects(out, &found.by_project)?;
     writeln!(out)?;
-    write_days(&mut out, &found.days)?;
-    out.flush()?;
-    Ok(())
+    write_days(out, &found.days)
 }
 
 fn write_projects(out: &mut impl Write, projects: &[(String, Sums)]) -> io::Result<()> {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header([
-        "PROJECT", "SESSIONS", "MESSAGES", "TOKENS", "COST", "ACTIVE",
-    ]);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for (name, sums) in projects {
-        table.add_row([
+    let rows = projects.iter().map(|(name, sums)| {
+        [
             first_line(name, 60),
             sums.sessions.to_string(),
             sums.message_count.to_string(),
             sums.tokens.total().to_string(),
             format!("{:.4}", sums.cost),
             seconds(sums.active),
-        ]);
-    }
-    writeln!(out, "{table}")
+        ]
+    });
+    let header = [
+        "PROJECT", "SESSIONS", "MESSAGES", "TOKENS", "COST", "ACTIVE",
+    ];
+    writeln!(out, "{}", table(header, 1..6, rows))
 }
 
 /// A bar for each day on which something was said, as long as its share of the busiest day's messages.

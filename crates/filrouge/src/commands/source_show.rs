@@ -9,7 +9,7 @@ use filrouge_sources::library::history::{Ask, History, ShownMessage, ShownPart, 
 use super::source::{ask_named, role, say_notices, second};
 use crate::cli::ShowSession;
 use crate::config::Config;
-use crate::output::{document, printable, say, stdout};
+use crate::output::{printable, say, show};
 
 pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<ExitCode> {
     let question = Ask {
@@ -23,17 +23,13 @@ pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<E
         history(library, &question)
     })
     .await?;
+    show(config.json, &page, |out| {
+        write_head(out, &page)?;
+        (page.messages.iter()).try_for_each(|message| write_message(out, message))
+    })?;
     if config.json {
-        document(&page)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = stdout();
-    write_head(&mut out, &page)?;
-    for message in &page.messages {
-        write_message(&mut out, message)?;
-    }
-    out.flush()?;
-    drop(out);
     say_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
         say(format_args!(

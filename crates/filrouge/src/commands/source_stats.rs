@@ -1,15 +1,15 @@
 //! `filrouge stats ID --source …`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use filrouge_sources::library::stats::{SessionStats, Sums, shown_as};
 
 use super::source::{ask_named, say_notices};
+use super::stats::{Row, columns};
 use crate::cli::Sources;
 use crate::config::Config;
-use crate::output::{document, first_line, stdout};
+use crate::output::{first_line, show};
 
 pub(super) async fn run(
     config: &Config,
@@ -18,19 +18,14 @@ pub(super) async fn run(
     mask: bool,
 ) -> anyhow::Result<ExitCode> {
     let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
-    if config.json {
-        document(&found)?;
-        return Ok(ExitCode::SUCCESS);
+    show(config.json, &found, |out| write(out, &found))?;
+    if !config.json {
+        say_notices(&found.notices);
     }
-    print(&found)?;
-    say_notices(&found.notices);
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a row of the table shows.
-pub(super) type Row = (&'static str, fn(&Sums) -> String);
-
-pub(super) const ROWS: &[Row] = &[
+pub(super) const ROWS: &[Row<Sums>] = &[
     ("sessions", |s| s.sessions.to_string()),
     ("messages", |s| s.message_count.to_string()),
     ("  of the user", |s| s.user_messages.to_string()),
@@ -62,30 +57,12 @@ pub(super) const ROWS: &[Row] = &[
     ("active", |s| seconds(s.active)),
 ];
 
-/// A table of sums side by side, numbers to the right.
-pub(super) fn columns(columns: &[(String, &Sums)]) -> Table {
-    let mut table = Table::new();
-    let names = columns.iter().map(|(name, _)| name.clone());
-    table
-        .load_style(NOTHING)
-        .set_header(std::iter::once(String::new()).chain(names));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for (name, shown) in ROWS {
-        let cells = columns.iter().map(|(_, sums)| shown(sums));
-        table.add_row(std::iter::once((*name).to_owned()).chain(cells));
-    }
-    table
-}
-
 /// Seconds to read, of milliseconds.
 pub(super) fn seconds(millis: i64) -> String {
     format!("{}.{:03} s", millis / 1000, millis.rem_euclid(1000))
 }
 
-fn print(found: &SessionStats) -> anyhow::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, found: &SessionStats) -> io::Result<()> {
     let row = &found.session;
     let title = row.title.as_deref().unwrap_or("");
     writeln!(
@@ -93,16 +70,14 @@ fn print(found: &SessionStats) -> anyhow::Result<()> {
         "{}",
         first_line(format!("{}  {title}", row.id).trim_end(), 200)
     )?;
-    let table = columns(&[
+    let sums = [
         ("OWN".to_owned(), &found.own),
         ("WITH DESCENDANTS".to_owned(), &found.with_descendants),
         ("WITHOUT COPIED".to_owned(), &found.without_copied),
-    ]);
-    writeln!(out, "{table}")?;
+    ];
+    writeln!(out, "{}", columns(ROWS, &sums, true))?;
     writeln!(out, "from first to last: {}", seconds(found.duration))?;
-    write_names(&mut out, &found.with_descendants)?;
-    out.flush()?;
-    Ok(())
+    write_names(out, &found.with_descendants)
 }
 
 /// Agents, models, tools and parts, a line each, the most used first.

@@ -1,28 +1,24 @@
 //! `filrouge stats ID`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use comfy_table::{Table, presets::NOTHING};
+use comfy_table::Table;
 use filrouge_engine::{SessionStatistics, Statistics};
-use filrouge_types::{IdError, SessionId};
+use filrouge_types::SessionId;
 
 use crate::config::Config;
-use crate::exit::Usage;
-use crate::open::{Need, open, operator};
-use crate::output::{document, first_line, say, stdout};
+use crate::exit::parsed;
+use crate::open::{Need, with};
+use crate::output::{first_line, say, show, table};
 
 pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
-    let id: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
-    let opened = open(config, Need::Existing).await?;
-    let statistics = opened.engine.stats.of(&operator(config), &id).await;
-    opened.close().await;
-    let statistics = statistics?;
-    if config.json {
-        document(&statistics)?;
-    } else {
-        print(&statistics)?;
-    }
+    let id: SessionId = parsed(id)?;
+    let statistics = with(config, Need::Existing, async |opened, caller| {
+        Ok(opened.engine.stats.of(caller, &id).await?)
+    });
+    let statistics = statistics.await?;
+    show(config.json, &statistics, |out| write(out, &statistics))?;
     if statistics.truncated {
         say("there is more than was counted");
     }
@@ -30,9 +26,9 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// What a row of the table shows.
-type Row = (&'static str, fn(&Statistics) -> String);
+pub(super) type Row<S> = (&'static str, fn(&S) -> String);
 
-const ROWS: &[Row] = &[
+const ROWS: &[Row<Statistics>] = &[
     ("sessions", |s| s.sessions.to_string()),
     ("turns", |s| s.turns.to_string()),
     ("  open", |s| s.turns_by_status.open.to_string()),
@@ -58,31 +54,30 @@ const ROWS: &[Row] = &[
     }),
 ];
 
-fn print(statistics: &SessionStatistics) -> anyhow::Result<()> {
-    let columns = [
-        &statistics.own,
-        &statistics.with_descendants,
-        &statistics.without_copied,
-    ];
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(["", "OWN", "WITH DESCENDANTS", "WITHOUT COPIED"]);
-    for (name, shown) in ROWS {
-        let cells = columns.iter().map(|s| shown(s));
-        table.add_row(std::iter::once((*name).to_owned()).chain(cells));
-    }
-    let mut out = stdout();
-    writeln!(out, "{table}")?;
+/// Sums side by side; numbers stand to the right where that is wanted.
+pub(super) fn columns<S>(rows: &[Row<S>], columns: &[(String, &S)], right: bool) -> Table {
+    let names = columns.iter().map(|(name, _)| name.clone());
+    let header = std::iter::once(String::new()).chain(names);
+    let numbers = if right { 1..columns.len() + 1 } else { 0..0 };
+    let rows = rows.iter().map(|(name, shown)| {
+        let cells = columns.iter().map(|(_, sums)| shown(sums));
+        std::iter::once((*name).to_owned()).chain(cells)
+    });
+    table(header, numbers, rows)
+}
+
+fn write(out: &mut impl Write, statistics: &SessionStatistics) -> io::Result<()> {
     let whole = &statistics.with_descendants;
+    let sums = [
+        ("OWN".to_owned(), &statistics.own),
+        ("WITH DESCENDANTS".to_owned(), whole),
+        ("WITHOUT COPIED".to_owned(), &statistics.without_copied),
+    ];
+    writeln!(out, "{}", columns(ROWS, &sums, false))?;
     for (name, names) in [("agents", &whole.agents), ("models", &whole.models)] {
         let names: Vec<String> = names.iter().map(|n| first_line(n, 60)).collect();
-        writeln!(
-            out,
-            "{}",
-            format!("{name}: {}", names.join(", ")).trim_end()
-        )?;
+        let line = format!("{name}: {}", names.join(", "));
+        writeln!(out, "{}", line.trim_end())?;
     }
-    out.flush()?;
     Ok(())
 }

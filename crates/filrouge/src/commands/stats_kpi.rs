@@ -1,9 +1,8 @@
 //! `filrouge stats --kpi`: key figures of live calls, for an export a week or to look at.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use filrouge_engine::kpi::{Every, KpiQuery, KpiReport, KpiRow};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
@@ -11,8 +10,8 @@ use crate::cli::{KpiEvery, KpiFormat, Stats};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::moment::Span;
-use crate::open::{Need, open, operator};
-use crate::output::{document, first_line, stdout};
+use crate::open::{Need, with};
+use crate::output::{document, first_line, print, table};
 
 pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<ExitCode> {
     let format = match asked.format {
@@ -24,22 +23,14 @@ pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<ExitCo
         Some(format) => format,
     };
     let query = query(asked, SystemClock.now())?;
-    let opened = open(config, Need::Existing).await?;
-    let report = opened
-        .engine
-        .events
-        .key_figures(&operator(config), query)
-        .await;
-    opened.close().await;
-    let report = report?;
+    let report = with(config, Need::Existing, async |opened, caller| {
+        Ok(opened.engine.events.key_figures(caller, query).await?)
+    });
+    let report = report.await?;
     match format {
         KpiFormat::Json => document(&report)?,
-        KpiFormat::Csv => {
-            let mut out = stdout();
-            out.write_all(report.csv().as_bytes())?;
-            out.flush()?;
-        }
-        KpiFormat::Table => print(&report)?,
+        KpiFormat::Csv => print(|out| out.write_all(report.csv().as_bytes()))?,
+        KpiFormat::Table => print(|out| write(out, &report))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -90,28 +81,20 @@ fn shown(rate: Option<f64>) -> String {
     rate.map_or("-".to_owned(), |rate| format!("{rate:.4}"))
 }
 
-fn print(report: &KpiReport) -> anyhow::Result<()> {
-    let mut table = Table::new();
+fn write(out: &mut impl Write, report: &KpiReport) -> io::Result<()> {
     let names = COLUMNS.iter().map(|(name, _)| *name);
-    table
-        .load_style(NOTHING)
-        .set_header(std::iter::once("PERIOD").chain(names));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for row in &report.data {
+    let rows = report.data.iter().map(|row| {
         let cells = COLUMNS.iter().map(|(_, shown)| shown(row));
-        table.add_row(std::iter::once(period(row)).chain(cells));
-    }
-    let mut out = stdout();
-    writeln!(out, "{table}")?;
+        std::iter::once(period(row)).chain(cells)
+    });
+    let header = std::iter::once("PERIOD").chain(names);
+    writeln!(out, "{}", table(header, 1..COLUMNS.len() + 1, rows))?;
     // Rows tell how many events of each kind there are in JSON; one row has room for it here.
     if let [row] = &report.data[..] {
         for kind in &row.figures.kinds {
             writeln!(out, "{:>9}  {}", kind.events, first_line(&kind.kind, 100))?;
         }
     }
-    out.flush()?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::cli::Deploy;
 use crate::config::Config;
 use crate::exit::{Usage, report};
-use crate::open::{Need, Opened, open};
+use crate::open::{Need, Opened, with};
 use crate::team::{Desk, Once, Start, exit_code, once, read_team, repl};
 
 /// Most bytes that stdin may say: what an item of the ledger holds.
@@ -16,13 +16,17 @@ pub(super) async fn run(config: &Config, asked: Deploy) -> anyhow::Result<ExitCo
     // Wrong usage is told before anything is made.
     read_team(&asked.file)?;
     let said = said(config, &asked)?;
-    let opened = open(config, Need::Any).await?;
-    let done = deploy(config, &opened, asked, said).await;
-    opened.close().await;
-    let error = match done {
-        Ok(code) => return Ok(ExitCode::from(code)),
-        Err(error) => error,
-    };
+    let done = with(config, Need::Any, async |opened, _| {
+        deploy(config, opened, asked, said).await
+    });
+    match done.await {
+        Ok(code) => Ok(ExitCode::from(code)),
+        Err(error) => refused(config, error),
+    }
+}
+
+/// Reports a failure that has an exit code of its own.
+pub(super) fn refused(config: &Config, error: anyhow::Error) -> anyhow::Result<ExitCode> {
     match exit_code(&error) {
         Some(code) => {
             report(&error, config.json);

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use filrouge_team::snapshot::{ExportError, Snapshots, export};
-use filrouge_types::{ErrorCode, Failure, IdError, SessionId};
+use filrouge_team::snapshot::{ExportError, export};
+use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
 use super::team_snapshots_list::no_folder;
 use crate::config::Config;
-use crate::exit::Usage;
-use crate::open::{Need, Opened, open, operator};
+use crate::exit::parsed;
+use crate::open::{Need, with};
 use crate::output::{document, say};
 use crate::team::{snapshots, snapshots_in};
 
@@ -23,34 +23,24 @@ pub(super) async fn run(
         Some(folder) => snapshots_in(config, folder)?,
         None => snapshots(config)?.ok_or_else(no_folder)?,
     };
-    let opened = open(config, Need::Existing).await?;
-    let written = write(config, &opened, id, &snapshots).await;
-    opened.close().await;
-    let path = written?;
+    let session: SessionId = parsed(id)?;
+    let written = with(config, Need::Existing, async |opened, caller| {
+        let found = opened.engine.sessions.get(caller, &session).await?;
+        let Some(team) = found.team_id else {
+            let what = format!("session {id:?} is of no team");
+            return Err(Failure::new(ErrorCode::Invalid, what).into());
+        };
+        let written = export(&opened.engine, caller, &team, id, &snapshots).await;
+        written.map_err(|error| match error {
+            ExportError::Ledger(failure) => failure.into(),
+            ExportError::File(warning) => anyhow::anyhow!("{warning} [{}]", warning.what.code()),
+        })
+    });
+    let path = written.await?;
     if config.json {
         document(&json!({ "path": path.display().to_string() }))?;
     } else {
         say(path.display());
     }
     Ok(ExitCode::SUCCESS)
-}
-
-async fn write(
-    config: &Config,
-    opened: &Opened,
-    id: &str,
-    snapshots: &Snapshots,
-) -> anyhow::Result<PathBuf> {
-    let session: SessionId = id.parse().map_err(|e: IdError| Usage::new(e.to_string()))?;
-    let caller = operator(config);
-    let found = opened.engine.sessions.get(&caller, &session).await?;
-    let Some(team) = found.team_id else {
-        let what = format!("session {id:?} is of no team");
-        return Err(Failure::new(ErrorCode::Invalid, what).into());
-    };
-    let written = export(&opened.engine, &caller, &team, id, snapshots).await;
-    written.map_err(|error| match error {
-        ExportError::Ledger(failure) => failure.into(),
-        ExportError::File(warning) => anyhow::anyhow!("{warning} [{}]", warning.what.code()),
-    })
 }

@@ -1,16 +1,16 @@
 //! `filrouge team snapshots list [--team FILE]`
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use filrouge_team::snapshot::{SnapshotFile, SnapshotWarning};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{document, first_line, printable, say, second, stdout};
+use crate::output::{first_line, printable, say, second, show};
 use crate::team::{read_team, snapshots, teams};
 
 /// A team's id with its files.
@@ -32,10 +32,15 @@ pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCo
             Err(folder) => unreadable.push(folder),
         }
     }
-    if config.json {
-        json(&found, &unreadable)?;
-    } else {
-        text(&found, &unreadable)?;
+    show(config.json, &shown(&found, &unreadable), |out| {
+        write(out, &found)
+    })?;
+    for warning in unreadable.iter().filter(|_| !config.json) {
+        say(format_args!(
+            "warning[{}]: {}",
+            warning.what.code(),
+            printable(&warning.to_string())
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -46,7 +51,7 @@ pub(super) fn no_folder() -> Usage {
         .with_hint("set team.snapshots_dir, or FILROUGE_TEAM_SNAPSHOTS_DIR")
 }
 
-fn json(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> anyhow::Result<()> {
+fn shown(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> Value {
     let files = found.iter().flat_map(|(team, files)| {
         files.iter().map(move |file| {
             json!({
@@ -69,37 +74,26 @@ fn json(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> anyhow::Result<()> 
             "detail": warning.what.to_string(),
         })
     });
-    document(&json!({
+    json!({
         "snapshots": files.collect::<Vec<_>>(),
         "unreadable": unreadable.collect::<Vec<_>>(),
-    }))
+    })
 }
 
-fn text(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> anyhow::Result<()> {
-    let mut out = stdout();
-    for (team, files) in found {
-        for file in files {
-            let words = file.first_words.as_deref().unwrap_or("");
-            let old = if file.is_outdated { "  (outdated)" } else { "" };
-            writeln!(
-                out,
-                "{}  {}  {}  {} messages  {}{old}\n  {}",
-                printable(team),
-                first_line(&file.session_id, 256),
-                second(file.updated_at),
-                file.message_count,
-                first_line(words, 80),
-                printable(&file.path.display().to_string()),
-            )?;
-        }
-    }
-    out.flush()?;
-    for warning in unreadable {
-        say(format_args!(
-            "warning[{}]: {}",
-            warning.what.code(),
-            printable(&warning.to_string())
-        ));
+fn write(out: &mut impl Write, found: &[OfTeam]) -> io::Result<()> {
+    let files = (found.iter()).flat_map(|(team, files)| files.iter().map(move |f| (team, f)));
+    for (team, file) in files {
+        let old = if file.is_outdated { "  (outdated)" } else { "" };
+        writeln!(
+            out,
+            "{}  {}  {}  {} messages  {}{old}\n  {}",
+            printable(team),
+            first_line(&file.session_id, 256),
+            second(file.updated_at),
+            file.message_count,
+            first_line(file.first_words.as_deref().unwrap_or(""), 80),
+            printable(&file.path.display().to_string()),
+        )?;
     }
     Ok(())
 }

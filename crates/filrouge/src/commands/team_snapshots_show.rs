@@ -9,46 +9,42 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::exit::Usage;
-use crate::output::{document, printable, second, stdout};
+use crate::output::{printable, second, show};
 use crate::team::{snapshots_in, told};
 
 pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
     let snapshot = read(config, path)?;
-    if config.json {
-        let messages: Vec<_> = snapshot.messages.iter().map(|one| told(one)).collect();
-        document(&json!({
-            "team_id": snapshot.team_id,
-            "session_id": snapshot.session_id,
-            "created_at": snapshot.created_at,
-            "updated_at": snapshot.updated_at,
-            "task": snapshot.team_task,
-            "messages": messages,
-        }))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out = stdout();
-    writeln!(
-        out,
-        "{}  team {}  {}",
-        printable(&snapshot.session_id),
-        printable(&snapshot.team_id),
-        second(snapshot.created_at)
-    )?;
-    if let Some(task) = &snapshot.team_task {
-        writeln!(out, "task: {}", printable(task))?;
-    }
-    for message in &snapshot.messages {
-        let cut = message.cut.map_or("", |_| "  (cut)");
-        writeln!(
-            out,
-            "\n{}  {}  {}{cut}\n{}",
-            printable(&message.id),
-            printable(&message.speaker.name),
-            second(message.at),
-            printable(message.content.trim_end())
-        )?;
-    }
-    out.flush()?;
+    let messages: Vec<_> = snapshot.messages.iter().map(|one| told(one)).collect();
+    let shown = json!({
+        "team_id": snapshot.team_id,
+        "session_id": snapshot.session_id,
+        "created_at": snapshot.created_at,
+        "updated_at": snapshot.updated_at,
+        "task": snapshot.team_task,
+        "messages": messages,
+    });
+    show(config.json, &shown, |out| {
+        let (id, team) = (
+            printable(&snapshot.session_id),
+            printable(&snapshot.team_id),
+        );
+        writeln!(out, "{id}  team {team}  {}", second(snapshot.created_at))?;
+        if let Some(task) = &snapshot.team_task {
+            writeln!(out, "task: {}", printable(task))?;
+        }
+        for message in &snapshot.messages {
+            let cut = message.cut.map_or("", |_| "  (cut)");
+            writeln!(
+                out,
+                "\n{}  {}  {}{cut}\n{}",
+                printable(&message.id),
+                printable(&message.speaker.name),
+                second(message.at),
+                printable(message.content.trim_end())
+            )?;
+        }
+        Ok(())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,6 +1,6 @@
 //! `filrouge verify [ID]`: exit 0 intact, 1 broken, 2 cannot tell.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use filrouge_engine::anchor::Standing;
@@ -9,17 +9,12 @@ use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
 use crate::config::Config;
-use crate::exit::{Usage, report as tell};
+use crate::exit::{parsed, report as tell};
 use crate::open::{Need, open, operator};
-use crate::output::{document, printable, stdout};
+use crate::output::{printable, show};
 
 pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<ExitCode> {
-    let only = id
-        .map(|text| {
-            text.parse::<SessionId>()
-                .map_err(|e| Usage::new(e.to_string()))
-        })
-        .transpose()?;
+    let only: Option<SessionId> = id.as_deref().map(parsed).transpose()?;
     let opened = match open(config, Need::Existing).await {
         Ok(opened) => opened,
         Err(error) => return cannot_tell(config, &error),
@@ -49,33 +44,44 @@ pub(super) async fn run(config: &Config, id: Option<String>) -> anyhow::Result<E
         verdict => verdict,
     };
     opened.close().await;
-    if config.json {
-        document(
-            &json!({ "status": verdict, "sessions": report.sessions, "turns": report.turns,
-            "items": report.items, "commits": report.commits, "findings": report.findings }),
-        )?;
-    } else {
-        let mut out = stdout();
-        let word = match verdict {
-            Verdict::Intact => "intact",
-            Verdict::Broken => "BROKEN",
-            Verdict::CannotTell => "cannot tell",
-        };
+    let shown = json!({
+        "status": verdict, "sessions": report.sessions, "turns": report.turns, "items": report.items,
+        "commits": report.commits, "findings": report.findings,
+    });
+    show(config.json, &shown, |out| {
+        let (sessions, turns) = (report.sessions, report.turns);
+        let (items, commits) = (report.items, report.commits);
         writeln!(
             out,
-            "{word}: {} sessions, {} turns, {} items, {} commits",
-            report.sessions, report.turns, report.items, report.commits
+            "{}: {sessions} sessions, {turns} turns, {items} items, {commits} commits",
+            word(verdict)
         )?;
-        for finding in &report.findings {
-            writeln!(out, "  {}: {}", finding.code, printable(&finding.what))?;
-        }
-        out.flush()?;
+        write_findings(out, &report.findings)
+    })?;
+    Ok(verdict_code(verdict))
+}
+
+/// A verdict for people.
+pub(super) const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Intact => "intact",
+        Verdict::Broken => "BROKEN",
+        Verdict::CannotTell => "cannot tell",
     }
-    Ok(match verdict {
+}
+
+pub(super) fn verdict_code(verdict: Verdict) -> ExitCode {
+    match verdict {
         Verdict::Intact => ExitCode::SUCCESS,
         Verdict::Broken => ExitCode::FAILURE,
         Verdict::CannotTell => ExitCode::from(2),
-    })
+    }
+}
+
+/// Findings, a line each.
+pub(super) fn write_findings(out: &mut impl Write, findings: &[Finding]) -> io::Result<()> {
+    (findings.iter())
+        .try_for_each(|finding| writeln!(out, "  {}: {}", finding.code, printable(&finding.what)))
 }
 
 /// A store that cannot be opened: broken when it says so itself, otherwise nobody can tell.
@@ -84,9 +90,8 @@ fn cannot_tell(config: &Config, error: &anyhow::Error) -> anyhow::Result<ExitCod
     let broken = error
         .downcast_ref::<Failure>()
         .is_some_and(|f| f.code == ErrorCode::IntegrityError);
-    Ok(if broken {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::from(2)
-    })
+    Ok(verdict_code(match broken {
+        true => Verdict::Broken,
+        false => Verdict::CannotTell,
+    }))
 }

@@ -1,6 +1,6 @@
 //! `filrouge verify --bundle FILE`: exit 0 intact, 1 broken, 2 cannot tell. Needs no store and no keyring.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,20 +8,21 @@ use filrouge_engine::bundle::{BundleReport, PublicKey, SignedBy, verify};
 use filrouge_store::verify::Verdict;
 use serde_json::json;
 
-use crate::exit::{Usage, report as tell};
-use crate::output::{document, printable, say, stdout};
+use super::verify::verdict_code;
+use crate::exit::{Usage, given, report as tell};
+use crate::output::{printable, say, show};
 
 /// Largest file in bytes that is read as a bundle: it stands in memory.
 const BUNDLE_MAX: u64 = 4 << 30;
 
 /// Reads a bundle's file.
-pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut file = std::fs::File::open(path)?.take(BUNDLE_MAX + 1);
     file.read_to_end(&mut bytes)?;
     if bytes.len() as u64 > BUNDLE_MAX {
         let what = format!("larger than {BUNDLE_MAX} bytes");
-        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, what));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     Ok(bytes)
 }
@@ -37,11 +38,7 @@ pub(super) fn warn_of_signer(by: &SignedBy) {
 
 /// A public key as the command line gives it.
 pub(super) fn public_key(text: Option<&str>) -> Result<Option<PublicKey>, Usage> {
-    let parse = |text: &str| {
-        text.parse()
-            .map_err(|e| Usage::new(format!("--public-key: {e}")))
-    };
-    text.map(parse).transpose()
+    given("--public-key", text)
 }
 
 pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
@@ -55,24 +52,16 @@ pub(super) async fn run(path: &Path, key: Option<&str>, json: bool) -> anyhow::R
         }
     };
     let report = verify(&bundle, key).await?;
-    if json {
-        document(
-            &json!({ "status": report.verdict, "sessions": u64::from(report.session_id.is_some()),
-            "session_id": report.session_id, "turns": report.turns, "items": report.items,
-            "signed_by": report.signed_by, "findings": report.findings }),
-        )?;
-    } else {
-        print(&report)?;
-    }
-    Ok(match report.verdict {
-        Verdict::Intact => ExitCode::SUCCESS,
-        Verdict::Broken => ExitCode::from(1),
-        Verdict::CannotTell => ExitCode::from(2),
-    })
+    let shown = json!({
+        "status": report.verdict, "sessions": u64::from(report.session_id.is_some()),
+        "session_id": report.session_id, "turns": report.turns, "items": report.items,
+        "signed_by": report.signed_by, "findings": report.findings,
+    });
+    show(json, &shown, |out| write(out, &report))?;
+    Ok(verdict_code(report.verdict))
 }
 
-fn print(report: &BundleReport) -> std::io::Result<()> {
-    let mut out = stdout();
+fn write(out: &mut impl Write, report: &BundleReport) -> io::Result<()> {
     let session = printable(report.session_id.as_deref().unwrap_or("unknown"));
     match report.verdict {
         Verdict::Intact => {
@@ -95,5 +84,5 @@ fn print(report: &BundleReport) -> std::io::Result<()> {
         writeln!(out, "signed by {}", by.public_key)?;
         warn_of_signer(by);
     }
-    out.flush()
+    Ok(())
 }

@@ -7,7 +7,7 @@ use filrouge_http::AllowedOrigin;
 use filrouge_http::access::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
 use filrouge_types::TenantId;
 
-use super::layers::{Form, Layers, NONE, filled};
+use super::layers::{Form, Layers, filled, joined};
 use crate::exit::Usage;
 
 /// More would make expired tokens good for too long.
@@ -39,11 +39,6 @@ fn origins(text: &str) -> Result<Vec<AllowedOrigin>, String> {
         .collect()
 }
 
-fn joined(all: &[impl ToString]) -> String {
-    let all: Vec<_> = all.iter().map(ToString::to_string).collect();
-    all.join(",")
-}
-
 fn algorithms(text: &str) -> Result<Vec<JwtAlgorithm>, String> {
     text.split(',')
         .map(|name| name.trim().parse().map_err(|e| format!("{e}")))
@@ -58,10 +53,7 @@ impl AccessConfig {
             ("access.allowed_origins", Form::List),
             || Ok(Vec::new()),
             origins,
-            |origins| match origins.as_slice() {
-                [] => NONE.to_owned(),
-                origins => joined(origins),
-            },
+            |origins| joined(origins),
         )?;
         let jwks = layers.optional("jwt.jwks", source)?;
         let issuer = layers.optional("jwt.issuer", filled)?;
@@ -80,8 +72,8 @@ impl AccessConfig {
         let leeway = Duration::from_secs(30);
         let leeway = layers.seconds("jwt.leeway_s", 0..=LEEWAY_MAX_S, leeway)?;
         let all = || Ok(JwtAlgorithm::all());
-        let form = ("jwt.algorithms", Form::List);
-        let algorithms = layers.read(form, all, algorithms, |names| joined(names))?;
+        let setting = ("jwt.algorithms", Form::List);
+        let algorithms = layers.read(setting, all, algorithms, |names| joined(names))?;
         let jwt = match (jwks, issuer, audience) {
             (Some(jwks), Some(issuer), Some(audience)) => Some(JwtSettings {
                 jwks,

@@ -2,7 +2,7 @@
 
 use filrouge_engine::{CallSettings, Journal};
 
-use super::layers::{Form, Layers, NONE};
+use super::layers::{Form, Layers, NONE, joined};
 use crate::exit::Usage;
 
 /// No lease lasts longer: a holder that is gone keeps a session from everybody for so long.
@@ -42,10 +42,6 @@ pub(super) fn read(layers: &mut Layers<'_>) -> Result<CallSettings, Usage> {
     let usual = CallSettings::default();
     let words = [Journal::Off, Journal::Shadow, Journal::On].map(|word| (word.as_str(), word));
     let (ttl, wait) = (1..=LEASE_TTL_MOST, 0..=LEASE_WAIT_MOST);
-    let shown = |states: &Vec<Box<str>>| match states.as_slice() {
-        [] => NONE.to_owned(),
-        states => states.join(","),
-    };
     let all = CallSettings {
         journal: layers.choice("calls.journal", &words, usual.journal)?,
         lease_ttl: layers.millis("calls.lease_ttl_ms", ttl.clone(), usual.lease_ttl)?,
@@ -67,7 +63,7 @@ pub(super) fn read(layers: &mut Layers<'_>) -> Result<CallSettings, Usage> {
             ("calls.terminal_states", Form::List),
             || Ok(usual.terminal),
             states,
-            shown,
+            |states| joined(states),
         )?,
     };
     check("lease_ttl", all.lease_ttl, all.lease_ttl_max)?;

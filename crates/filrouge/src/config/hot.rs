@@ -14,7 +14,8 @@ use filrouge_store::hot::{HotBounds, KeepItems};
 use filrouge_types::TenantId;
 use serde::Deserialize;
 
-use super::layers::{Form, Layers, NONE};
+use super::HiddenUrl;
+use super::layers::{Form, Layers, NONE, joined};
 use crate::exit::Usage;
 
 /// A section `[tenants.NAME]` in the file; unknown members are refused.
@@ -28,35 +29,14 @@ struct TenantFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HotUrl {
     Memory,
-    Redis(RedisUrl),
+    Redis(HiddenUrl),
 }
 
-/// A Redis URL, which may hold a password: shown without it.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct RedisUrl(String);
-
-impl RedisUrl {
-    /// The URL as it was given, for connecting.
-    pub(crate) fn as_given(&self) -> &str {
-        &self.0
-    }
-
+impl HotUrl {
     /// The password, over one in the URL.
     pub(crate) fn password() -> Option<String> {
         let password = env::var("FILROUGE_HOT_PASSWORD").ok();
         password.filter(|password| !password.is_empty())
-    }
-}
-
-impl Display for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&filrouge_redis::redacted(&self.0))
-    }
-}
-
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
     }
 }
 
@@ -80,7 +60,7 @@ impl FromStr for HotUrl {
         match text.split_once(':') {
             Some(("memory", "")) => Ok(Self::Memory),
             Some(("redis" | "rediss" | "redis+unix", _)) => RedisHot::open(&Options::new(text))
-                .map(|_| Self::Redis(RedisUrl(text.to_owned())))
+                .map(|_| Self::Redis(HiddenUrl::new(text, filrouge_redis::redacted)))
                 .map_err(|failure| match failure.hint {
                     Some(hint) => format!("{}; {hint}", failure.detail),
                     None => failure.detail,
@@ -169,8 +149,7 @@ fn metadata(text: &str) -> Result<MetadataPolicy, String> {
 fn allowed(policy: &MetadataPolicy) -> String {
     match policy {
         MetadataPolicy::All => EVERYTHING.to_owned(),
-        MetadataPolicy::Only(names) if names.is_empty() => NONE.to_owned(),
-        MetadataPolicy::Only(names) => names.join(","),
+        MetadataPolicy::Only(names) => joined(names),
     }
 }
 

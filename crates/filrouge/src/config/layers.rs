@@ -37,32 +37,6 @@ pub(super) enum Form {
     List,
 }
 
-/// A kind of whole number.
-pub(super) trait Number: Copy {
-    fn of(number: u64) -> Self;
-    fn count(self) -> u64;
-}
-
-impl Number for u64 {
-    fn of(number: u64) -> Self {
-        number
-    }
-
-    fn count(self) -> u64 {
-        self
-    }
-}
-
-impl Number for usize {
-    fn of(number: u64) -> Self {
-        Self::try_from(number).unwrap_or(Self::MAX)
-    }
-
-    fn count(self) -> u64 {
-        self as u64
-    }
-}
-
 /// Reads each setting by its name from the strongest layer that has it, and lists it.
 pub(super) struct Layers<'a> {
     /// The configuration file, if there is one.
@@ -76,15 +50,26 @@ pub(super) struct Layers<'a> {
 
 /// A folder of the XDG base directory rules.
 pub(super) fn xdg(variable: &str, fallback: &str) -> Result<PathBuf, Usage> {
-    let absolute = |name: &str| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
-    let base = absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(fallback)));
-    base.map(|b| b.join("filrouge")).ok_or_else(|| {
-        Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME")
-    })
+    let base = base(variable, fallback).map(|base| base.join("filrouge"));
+    let what = || Usage::new(format!("neither {variable} nor HOME is set")).with_hint("set HOME");
+    base.ok_or_else(what)
+}
+
+/// The folder that a variable names, if it is absolute, else one of the user's home.
+pub(crate) fn base(variable: &str, fallback: &str) -> Option<PathBuf> {
+    let named = path_in(variable).filter(|path| path.is_absolute());
+    named.or_else(|| home().map(|home| home.join(fallback)))
+}
+
+/// The user's home.
+pub(crate) fn home() -> Option<PathBuf> {
+    path_in("HOME").filter(|home| home.is_absolute())
+}
+
+/// The path that a variable holds.
+pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
+    let value = env::var_os(variable).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }
 
 /// A text that is not empty.
@@ -316,19 +301,17 @@ impl<'a> Layers<'a> {
         self.read((name, Form::Truth), || Ok(default), read, bool::to_string)
     }
 
-    pub(super) fn number<N: Number>(
+    pub(super) fn number<N: TryFrom<u64> + Display>(
         &mut self,
         name: &'static str,
         bounds: RangeInclusive<u64>,
         default: N,
     ) -> Result<N, Usage> {
-        let read = |text: &str| within(&bounds, text).map(N::of);
-        self.read(
-            (name, Form::Number),
-            || Ok(default),
-            read,
-            |n| n.count().to_string(),
-        )
+        let read = |text: &str| {
+            let number = N::try_from(within(&bounds, text)?);
+            number.map_err(|_| format!("{text:?} is too large for this machine"))
+        };
+        self.read((name, Form::Number), || Ok(default), read, N::to_string)
     }
 
     pub(super) fn millis(
@@ -458,6 +441,14 @@ fn within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
 /// A value, or the word for none.
 pub(super) fn shown_or_none<T: Display>(value: Option<&T>) -> String {
     value.map_or_else(|| NONE.to_owned(), T::to_string)
+}
+
+/// A list as it is written, or the word for none.
+pub(super) fn joined<T: ToString>(all: &[T]) -> String {
+    match all {
+        [] => NONE.to_owned(),
+        all => all.iter().map(T::to_string).collect::<Vec<_>>().join(","),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The section `[mcp]`: agents at `/mcp` of a server (DESIGN §12)
 
-use super::layers::{Form, Layers, NONE};
+use super::layers::{Form, Layers, joined};
 use crate::exit::Usage;
 
 /// Names between commas, each with or without a port.
@@ -17,11 +17,8 @@ fn hosts(text: &str) -> Result<Vec<String>, String> {
 
 /// The names of this server besides this machine's.
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<String>, Usage> {
-    let shown = |hosts: &Vec<String>| match hosts.as_slice() {
-        [] => NONE.to_owned(),
-        names => names.join(","),
-    };
-    layers.read(("mcp.hosts", Form::List), || Ok(Vec::new()), hosts, shown)
+    let setting = ("mcp.hosts", Form::List);
+    layers.read(setting, || Ok(Vec::new()), hosts, |hosts| joined(hosts))
 }
 
 #[cfg(test)]

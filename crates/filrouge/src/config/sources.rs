@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::layers::{Form, Layers};
+use super::layers::{Form, Layers, joined};
 use crate::exit::Usage;
 
 mod open;
@@ -106,13 +106,8 @@ fn names(text: &str) -> Result<Option<Vec<SourceName>>, String> {
 }
 
 fn shown(names: &Option<Vec<SourceName>>) -> String {
-    match names {
-        None => EVERYTHING.to_owned(),
-        Some(names) => {
-            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-            names.join(",")
-        }
-    }
+    let names = names.as_deref();
+    names.map_or_else(|| EVERYTHING.to_owned(), joined)
 }
 
 #[cfg(test)]

@@ -13,27 +13,37 @@ use filrouge_types::Failure;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreUrl {
     Sqlite(PathBuf),
-    Postgres(PostgresUrl),
+    Postgres(HiddenUrl),
     Memory,
 }
 
-/// A PostgreSQL URL, which may hold a password: shown without it.
+/// A URL that may hold a password: shown without it.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct PostgresUrl(String);
+pub(crate) struct HiddenUrl {
+    given: String,
+    shown: String,
+}
 
-impl PostgresUrl {
-    /// The URL as it was given, for connecting.
-    pub(crate) fn as_given(&self) -> &str {
-        &self.0
+impl HiddenUrl {
+    pub(crate) fn new(given: &str, redacted: fn(&str) -> String) -> Self {
+        Self {
+            given: given.to_owned(),
+            shown: redacted(given),
+        }
     }
 
-    /// What a ledger there is opened with. A URL without a password gets the one in `FILROUGE_STORE_PASSWORD`, else in
-    /// `PGPASSWORD`.
+    /// The URL as it was given, for connecting.
+    pub(crate) fn as_given(&self) -> &str {
+        &self.given
+    }
+
+    /// What a ledger in PostgreSQL is opened with. A URL without a password gets the one in `FILROUGE_STORE_PASSWORD`, else
+    /// in `PGPASSWORD`.
     ///
     /// # Errors
     /// `invalid` when it is no such URL.
     pub(crate) fn options(&self, keyring: Arc<Keyring>) -> Result<Options, Failure> {
-        let options = Options::new(&self.0, keyring, Arc::new(OsEntropy))?;
+        let options = Options::new(&self.given, keyring, Arc::new(OsEntropy))?;
         Ok(match password() {
             Some(password) => options.with_password(&password),
             None => options,
@@ -41,22 +51,31 @@ impl PostgresUrl {
     }
 }
 
+impl fmt::Display for HiddenUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for HiddenUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+/// What begins like the URL of a PostgreSQL.
+pub(super) fn postgres(text: &str) -> Result<HiddenUrl, String> {
+    let known = ["postgres://", "postgresql://"];
+    if known.iter().any(|scheme| text.starts_with(scheme)) {
+        return Ok(HiddenUrl::new(text, filrouge_postgres::redacted));
+    }
+    Err("not a URL of the form postgres://user@host:5432/database".to_owned())
+}
+
 fn password() -> Option<String> {
     let variables = ["FILROUGE_STORE_PASSWORD", "PGPASSWORD"];
     let mut set = variables.iter().filter_map(|name| env::var(name).ok());
     set.find(|password| !password.is_empty())
-}
-
-impl fmt::Display for PostgresUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&filrouge_postgres::redacted(&self.0))
-    }
-}
-
-impl fmt::Debug for PostgresUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
 }
 
 impl fmt::Display for StoreUrl {
@@ -69,19 +88,6 @@ impl fmt::Display for StoreUrl {
     }
 }
 
-impl std::str::FromStr for PostgresUrl {
-    type Err = String;
-
-    /// Takes what begins like such a URL.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = ["postgres://", "postgresql://"];
-        if known.iter().any(|scheme| text.starts_with(scheme)) {
-            return Ok(Self(text.to_owned()));
-        }
-        Err("not a URL of the form postgres://user@host:5432/database".to_owned())
-    }
-}
-
 impl std::str::FromStr for StoreUrl {
     type Err = String;
 
@@ -89,8 +95,7 @@ impl std::str::FromStr for StoreUrl {
         match text.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => Ok(Self::Sqlite(path.into())),
             Some(("memory", "")) => Ok(Self::Memory),
-            Some(("postgres" | "postgresql", _)) => text
-                .parse()
+            Some(("postgres" | "postgresql", _)) => postgres(text)
                 .map(Self::Postgres)
                 .map_err(|e| format!("{e}; see docs/postgresql.md")),
             // What is no store may still hold a password.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::layers::{Form, Layers, NONE};
+use super::layers::{Form, Layers, NONE, home};
 use crate::exit::Usage;
 
 /// How sessions of teams are kept beside the ledger.
@@ -27,9 +27,7 @@ fn folder(text: &str) -> Result<Option<PathBuf>, String> {
 
 /// Beside those of other programs that read such files.
 fn own() -> Result<Option<PathBuf>, Usage> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let home = home.filter(|home| home.is_absolute());
-    Ok(home.map(|home| home.join(".agent-chatter/sessions")))
+    Ok(home().map(|home| home.join(".agent-chatter/sessions")))
 }
 
 fn shown(path: &Option<PathBuf>) -> String {

@@ -11,7 +11,8 @@ use filrouge_server::{
 };
 use filrouge_store::read::ChangeKind;
 use filrouge_types::TenantId;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::layers::Layers;
 use crate::exit::Usage;
@@ -89,21 +90,6 @@ pub(crate) struct WebhookConfig {
     timeout: Duration,
     max_attempts: NonZeroU32,
     from: WebhookStart,
-}
-
-/// A webhook as `config show` tells of it.
-#[derive(Debug, Serialize)]
-pub(crate) struct WebhookShown {
-    pub(crate) name: String,
-    pub(crate) enabled: bool,
-    url: String,
-    secret: String,
-    tenant: String,
-    kinds: Vec<&'static str>,
-    batch: usize,
-    timeout_ms: u128,
-    max_attempts: NonZeroU32,
-    from: &'static str,
 }
 
 /// Takes all sections.
@@ -227,41 +213,29 @@ impl WebhookConfig {
         })
     }
 
-    /// Without secrets; of the address only the host.
-    pub(crate) fn shown(&self, tenant: &TenantId) -> WebhookShown {
+    /// As `config show` lists it, as a document and as a line: without secrets; of the address only the host.
+    pub(crate) fn shown(&self, tenant: &TenantId) -> (Value, String) {
         let kinds = self.kinds.as_deref().unwrap_or(&KINDS);
-        WebhookShown {
-            name: self.name.to_string(),
-            enabled: self.enabled,
-            url: self.url.to_string(),
-            secret: self.secret.to_string(),
-            tenant: self.tenant.as_ref().unwrap_or(tenant).to_string(),
-            kinds: kinds.iter().map(|(word, _)| *word).collect(),
-            batch: self.batch,
-            timeout_ms: self.timeout.as_millis(),
-            max_attempts: self.max_attempts,
-            from: match self.from {
-                WebhookStart::Newest => "newest",
-                WebhookStart::Beginning => "beginning",
-            },
-        }
-    }
-}
-
-impl fmt::Display for WebhookShown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds: Vec<_> = kinds.iter().map(|(word, _)| *word).collect();
+        let from = match self.from {
+            WebhookStart::Newest => "newest",
+            WebhookStart::Beginning => "beginning",
+        };
+        let (url, secret) = (self.url.to_string(), self.secret.to_string());
+        let tenant = self.tenant.as_ref().unwrap_or(tenant);
+        let (batch, attempts) = (self.batch, self.max_attempts);
+        let timeout_ms = self.timeout.as_millis();
         let off = if self.enabled { "" } else { "not enabled; " };
-        write!(
-            f,
-            "{off}{}; tenant {}; {}; secret: {}; batch {}; timeout_ms {}; max_attempts {}; from {}",
-            self.url,
-            self.tenant,
-            self.kinds.join(", "),
-            self.secret,
-            self.batch,
-            self.timeout_ms,
-            self.max_attempts,
-            self.from
-        )
+        let line = format!(
+            "{off}{url}; tenant {tenant}; {}; secret: {secret}; batch {batch}; timeout_ms {timeout_ms}; \
+             max_attempts {attempts}; from {from}",
+            kinds.join(", ")
+        );
+        let document = json!({
+            "name": self.name.as_str(), "enabled": self.enabled, "url": url, "secret": secret,
+            "tenant": tenant, "kinds": kinds, "batch": batch, "timeout_ms": timeout_ms,
+            "max_attempts": attempts, "from": from,
+        });
+        (document, line)
     }
 }

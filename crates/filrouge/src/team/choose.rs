@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use filrouge_team::sessions::TeamSession;
 use filrouge_team::snapshot::{Offer, Why, importable};
 use filrouge_team::team::Team;
+use filrouge_types::Timestamp;
 
 use super::desk::Desk;
 use super::keys::{Key, Keys};
@@ -92,21 +93,14 @@ async fn offers(desk: &Desk<'_>, team: &Team) -> anyhow::Result<Vec<Offer>> {
 }
 
 fn of_session(desk: &Desk<'_>, session: &TeamSession) -> (Chosen, String) {
-    let mut line = format!(
-        "{}, {}",
-        desk.when(session.last_activity),
-        desk.words.messages(session.message_count)
+    let held = session.held.as_ref();
+    let beside = held.map(|held| fill(desk.words.held, &[("holder", &printable(&held.holder))]));
+    let line = line(
+        desk,
+        (session.last_activity, session.message_count),
+        session.first_words.as_deref(),
+        beside,
     );
-    if let Some(words) = &session.first_words {
-        line.push_str(&format!("  “{}”", printable(words)));
-    }
-    if let Some(held) = &session.held {
-        let holder = printable(&held.holder);
-        line.push_str(&format!(
-            "  ({})",
-            fill(desk.words.held, &[("holder", &holder)])
-        ));
-    }
     (Chosen::Session(session.session_id.clone()), line)
 }
 
@@ -117,19 +111,30 @@ fn of_file(desk: &Desk<'_>, offer: &Offer) -> (Chosen, String) {
         Why::Unknown => desk.words.in_file,
         Why::Newer => desk.words.newer_file,
     };
-    let mut line = format!(
-        "{}, {}",
-        desk.when(file.updated_at),
-        desk.words.messages(file.message_count)
+    let line = line(
+        desk,
+        (file.updated_at, file.message_count),
+        file.first_words.as_deref(),
+        Some(fill(text, &[("file", &printable(&name))])),
     );
-    if let Some(words) = &file.first_words {
+    (Chosen::File(file.path.clone()), line)
+}
+
+/// When it was, how much, how it begins, and what is beside it.
+fn line(
+    desk: &Desk<'_>,
+    (when, count): (Timestamp, u64),
+    first_words: Option<&str>,
+    beside: Option<String>,
+) -> String {
+    let mut line = format!("{}, {}", desk.when(when), desk.words.messages(count));
+    if let Some(words) = first_words {
         line.push_str(&format!("  “{}”", printable(words)));
     }
-    line.push_str(&format!(
-        "  ({})",
-        fill(text, &[("file", &printable(&name))])
-    ));
-    (Chosen::File(file.path.clone()), line)
+    if let Some(beside) = beside {
+        line.push_str(&format!("  ({beside})"));
+    }
+    line
 }
 
 fn show(desk: &Desk<'_>, only: Option<&TeamSession>, choices: &Choices) -> io::Result<()> {

@@ -10,10 +10,10 @@ use filrouge_team::ledger::{
 };
 use filrouge_team::message::MessageId;
 use filrouge_team::record::Record;
-use filrouge_team::sessions::{TeamSession, sessions};
+use filrouge_team::sessions::{TeamSession, session as session_of, sessions};
 use filrouge_team::snapshot::Snapshots;
 use filrouge_team::team::Team;
-use filrouge_types::{Clock, ErrorCode, Failure, SessionId, SystemClock, Timestamp};
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
 use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
@@ -146,6 +146,19 @@ impl<'a> Desk<'a> {
         Ok(found.sessions)
     }
 
+    /// The team's newest session.
+    ///
+    /// # Errors
+    /// `session_not_found` when it has none; the ledger's.
+    pub(crate) async fn newest(&self, team: &Team) -> Result<TeamSession, Failure> {
+        let newest = self.sessions(team).await?.into_iter().next();
+        newest.ok_or_else(|| {
+            let what = format!("team {:?} has no earlier session", team.name);
+            Failure::new(ErrorCode::SessionNotFound, what)
+                .with_hint("leave --resume out to begin one")
+        })
+    }
+
     /// Begins a session.
     ///
     /// # Errors
@@ -161,29 +174,15 @@ impl<'a> Desk<'a> {
     /// # Errors
     /// `session_not_found`, `session_erased`; [`OtherTeam`]; `lease_timeout`; the ledger's.
     pub(crate) async fn resume(&self, team: &Team, id: &str) -> anyhow::Result<Session> {
-        self.check_team(team, id).await?;
         let engine = self.opened.engine.clone();
+        session_of(&engine, &self.caller, &team.id, id)
+            .await
+            .map_err(|failure| match failure.code {
+                ErrorCode::Invalid => anyhow::Error::new(failure).context(OtherTeam),
+                _ => failure.into(),
+            })?;
         let opened = open_existing(engine, self.caller.clone(), team, id, self.options()).await?;
         session(team, opened, true)
-    }
-
-    async fn check_team(&self, team: &Team, id: &str) -> anyhow::Result<()> {
-        // What is no id is a session's that is not there.
-        let Ok(id) = SessionId::new(id) else {
-            return Ok(());
-        };
-        let found = self.opened.engine.sessions.get(&self.caller, &id).await?;
-        if found.team_id.as_deref() == Some(&*team.id) {
-            return Ok(());
-        }
-        let of = match &found.team_id {
-            Some(other) => format!("of team {other:?}"),
-            None => "of no team".to_owned(),
-        };
-        let what = format!("session {:?} is {of}, not of {:?}", id.as_str(), team.id);
-        let hint = "deploy the file of that team, or start a new session";
-        let failure = Failure::new(ErrorCode::Invalid, what).with_hint(hint);
-        Err(anyhow::Error::new(failure).context(OtherTeam))
     }
 }
 

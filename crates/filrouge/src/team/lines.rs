@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use filrouge_team::coordinator::{NotKept, TeamEvent, Warning};
-use filrouge_team::message::{Cut, Message, SpeakerKind};
+use filrouge_team::message::Message;
 use filrouge_team::record::State;
 use filrouge_types::Failure;
 use serde_json::{Value, json};
@@ -118,11 +118,6 @@ fn warned(warning: &Warning) -> Value {
 
 /// A message, as lists and events show it.
 pub(crate) fn told(message: &Message) -> Value {
-    let kind = match message.speaker.kind {
-        SpeakerKind::Human => "human",
-        SpeakerKind::Agent => "agent",
-        SpeakerKind::System => "system",
-    };
     let addressees = message.routing.addressees.iter();
     let addressees: Vec<_> = addressees
         .map(|one| json!({ "identifier": one.identifier, "member_id": one.member_id }))
@@ -130,14 +125,10 @@ pub(crate) fn told(message: &Message) -> Value {
     json!({
         "id": message.id,
         "at": message.at,
-        "speaker": { "id": message.speaker.id, "name": message.speaker.name, "kind": kind },
+        "speaker": message.speaker,
         "content": message.content,
         "parent": message.routing.parent,
         "addressees": addressees,
-        "cut": message.cut.map(|cut| match cut {
-            Cut::Cancelled => "cancelled",
-            Cut::Failed => "failed",
-            Cut::Interrupted => "interrupted",
-        }),
+        "cut": message.cut,
     })
 }

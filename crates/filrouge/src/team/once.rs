@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal, Write};
 
 use filrouge_team::coordinator::TeamEvent;
 use filrouge_team::team::Team;
-use filrouge_types::{ErrorCode, Failure};
 
 use super::desk::{Desk, Session};
 use super::lines;
@@ -56,32 +55,26 @@ async fn open(
     team: &Team,
     resume: Option<Option<String>>,
 ) -> anyhow::Result<Session> {
-    let sessions = match resume {
+    match resume {
         Some(Some(id)) => return desk.resume(team, &id).await,
-        Some(None) | None => desk.sessions(team).await?,
-    };
-    match (resume, sessions.first()) {
-        (Some(_), Some(newest)) => desk.resume(team, &newest.session_id).await,
-        (Some(_), None) => {
-            let what = format!("team {:?} has no earlier session", team.name);
-            let failure = Failure::new(ErrorCode::SessionNotFound, what);
-            let hint = "leave --resume out to begin one";
-            Err(failure.with_hint(hint).into())
+        Some(None) => {
+            let newest = desk.newest(team).await?;
+            return desk.resume(team, &newest.session_id).await;
         }
-        (None, newest) => {
-            if let Some(newest) = newest {
-                let (when, count) = (
-                    desk.when(newest.last_activity),
-                    desk.words.messages(newest.message_count),
-                );
-                say(fill(
-                    desk.words.earlier,
-                    &[("n", &sessions.len()), ("when", &when), ("count", &count)],
-                ));
-            }
-            desk.begin(team).await
-        }
+        None => {}
     }
+    let sessions = desk.sessions(team).await?;
+    if let Some(newest) = sessions.first() {
+        let (when, count) = (
+            desk.when(newest.last_activity),
+            desk.words.messages(newest.message_count),
+        );
+        say(fill(
+            desk.words.earlier,
+            &[("n", &sessions.len()), ("when", &when), ("count", &count)],
+        ));
+    }
+    desk.begin(team).await
 }
 
 async fn talk(

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 
 use filrouge_team::snapshot::import;
 use filrouge_team::team::Team;
-use filrouge_types::{ErrorCode, Failure};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::choose::{Chosen, choose};
@@ -72,16 +71,7 @@ async fn chosen(
         Start::Ask => choose(desk, team, signals).await?,
         Start::New => Chosen::New,
         Start::Session(id) => Chosen::Session(id.into()),
-        Start::Newest => match desk.sessions(team).await?.into_iter().next() {
-            Some(newest) => Chosen::Session(newest.session_id),
-            None => {
-                let what = format!("team {:?} has no earlier session", team.name);
-                let hint = "leave --resume out to begin one";
-                return Err(Failure::new(ErrorCode::SessionNotFound, what)
-                    .with_hint(hint)
-                    .into());
-            }
-        },
+        Start::Newest => Chosen::Session(desk.newest(team).await?.session_id),
     };
     Ok(match chosen {
         Chosen::New => Ok(desk.begin(team).await?),

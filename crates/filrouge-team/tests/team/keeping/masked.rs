@@ -5,7 +5,7 @@ use filrouge_store::hot::KeepItems;
 use filrouge_team::record::Record;
 use filrouge_types::ErrorCode;
 
-use crate::keeping::world::{World, keep, message, paused};
+use crate::keeping::world::{World, keep, message, messages_of, paused};
 
 /// Of a form that is taken for a credential, and is none.
 fn credential() -> String {
@@ -33,11 +33,7 @@ async fn they_are_in_neither_ledger_nor_file() {
     );
     let restored = world.open(&id).await.restored.context.messages;
     let read = world.snapshots().read(&path).unwrap();
-    assert_eq!(
-        restored,
-        read.context().messages,
-        "the file is the ledger's"
-    );
+    assert_eq!(restored, messages_of(&read), "the file is the ledger's");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use filrouge_team::snapshot::{SessionSnapshot, Why, export, import, importable};
 use filrouge_types::{ErrorCode, IdentityId, TenantId, Timestamp, TurnStatus};
 
 use crate::keeping::world::{
-    World, caller, context, cut, exchange, message, paused, sid, team, team_of,
+    World, caller, context, cut, exchange, message, messages_of, paused, sid, team, team_of,
 };
 
 pub(crate) fn snapshot(session: &str, said: &[Message]) -> SessionSnapshot {
@@ -236,7 +236,7 @@ async fn a_session_is_exported_as_it_stands() {
         .await
         .unwrap();
     let file = snapshots.read(&path).unwrap();
-    assert_eq!(file.context().messages, talk());
+    assert_eq!(messages_of(&file), talk());
     assert_eq!(
         file.created_at,
         Timestamp::from_micros(1_600_000_000_000_000)

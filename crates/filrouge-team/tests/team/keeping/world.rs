@@ -13,7 +13,7 @@ use filrouge_team::context::Context;
 use filrouge_team::ledger::{OpenOptions, Opened, open_existing, open_new};
 use filrouge_team::message::{Cut, Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::{AgentError, Record, State, Status};
-use filrouge_team::snapshot::Snapshots;
+use filrouge_team::snapshot::{SessionSnapshot, Snapshots};
 use filrouge_team::team::{Command, Member, MemberKind, Team};
 use filrouge_types::{Clock, Failure, Item, SessionId, SystemClock, TenantId, Timestamp, Turn};
 use tempfile::TempDir;
@@ -271,4 +271,9 @@ pub(crate) fn context(messages: &[Message]) -> Context {
         messages: messages.to_vec(),
         team_task: None,
     }
+}
+
+/// What a snapshot has of what was said.
+pub(crate) fn messages_of(snapshot: &SessionSnapshot) -> Vec<Message> {
+    snapshot.messages.iter().map(|m| (**m).clone()).collect()
 }

@@ -10,10 +10,10 @@ use filrouge_engine::anchor::Anchor;
 use filrouge_store::copy::{Stage, Watch};
 use filrouge_store::{Keyring, Position};
 use filrouge_types::{ErrorCode, Failure};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::side::Told;
-use crate::output::say;
+use crate::output::{bar, say};
 
 /// Between two lines of one stage.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
@@ -36,14 +36,9 @@ impl Progress {
         keyring: Arc<Keyring>,
         told: Arc<Told>,
     ) -> Self {
-        let bar = stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template("{msg:22} {bar:40} {pos}/{len}");
-            if let Ok(style) = style {
-                bar.set_style(style);
-            }
-            bar
-        });
+        let bar = stderr()
+            .is_terminal()
+            .then(|| bar("{msg:22} {bar:40} {pos}/{len}"));
         Self {
             stop,
             anchors,

@@ -11,13 +11,13 @@ use crate::output::printable;
 
 /// Lease and newest checkpoint.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Call {
+pub(crate) struct Call {
     /// `null` when it cannot be read.
     lease: Option<Lease>,
     /// The newest that can be read.
     checkpoint: Option<Checkpoint>,
     /// How many newer ones cannot.
-    checkpoints_unreadable: usize,
+    pub(crate) checkpoints_unreadable: usize,
 }
 
 impl Call {
@@ -25,7 +25,7 @@ impl Call {
     ///
     /// # Errors
     /// `session_not_found`, and the ledger's.
-    pub(super) async fn of(
+    pub(crate) async fn of(
         engine: &Engine,
         caller: &Caller,
         id: &SessionId,
@@ -46,25 +46,33 @@ impl Call {
         self.checkpoints_unreadable == 0
     }
 
+    /// Where the newest checkpoint that can be read stands, and its label.
+    pub(crate) fn checkpoint(&self) -> Option<String> {
+        let checkpoint = self.checkpoint.as_ref()?;
+        let label = checkpoint.label.as_deref();
+        let label = label.map_or_else(String::new, |label| format!(", {}", printable(label)));
+        Some(format!("{}{label}", checkpoint.seq))
+    }
+
+    /// By whom the session is held, and until when.
+    pub(crate) fn held(&self) -> Option<String> {
+        let lease = self.lease.as_ref()?;
+        let (holder, until) = (printable(lease.holder.as_ref()?), lease.expires_at?);
+        Some(format!("by {holder}, fence {}, until {until}", lease.fence))
+    }
+
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        match &self.checkpoint {
-            Some(checkpoint) => {
-                let label = checkpoint.label.as_deref();
-                let label = label.map_or_else(String::new, |l| format!(", {}", printable(l)));
-                writeln!(out, "checkpoint  seq {}{label}", checkpoint.seq)?;
-            }
+        match self.checkpoint() {
+            Some(checkpoint) => writeln!(out, "checkpoint  seq {checkpoint}")?,
             None => writeln!(out, "checkpoint  none")?,
         }
         if self.checkpoints_unreadable > 0 {
             let count = self.checkpoints_unreadable;
             writeln!(out, "            {count} newer CANNOT BE READ")?;
         }
-        let lease = self.lease.as_ref();
-        let held = lease.and_then(|lease| Some((lease.holder.as_ref()?, lease.expires_at?)));
-        if let (Some(lease), Some((holder, until))) = (lease, held) {
-            let (holder, fence) = (printable(holder), lease.fence);
-            writeln!(out, "held        by {holder}, fence {fence}, until {until}")?;
+        match self.held() {
+            Some(held) => writeln!(out, "held        {held}"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

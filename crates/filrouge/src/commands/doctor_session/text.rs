@@ -12,30 +12,27 @@ use filrouge_types::{JsonText, RawJson, Session, TurnStatus};
 
 use super::State;
 use super::restored::{Restored, Sent, ranges};
-use crate::output::{first_line, printable, second, stdout};
+use crate::output::{first_line, printable, second};
 
 /// Most characters of a text that somebody has written.
 const WIDTH: usize = 100;
 
-pub(super) fn print(state: &State) -> anyhow::Result<()> {
-    let mut out = stdout();
+pub(super) fn write(out: &mut impl Write, state: &State) -> io::Result<()> {
     let diagnosis = &state.diagnosis;
-    head(&mut out, diagnosis)?;
-    state.call.write(&mut out)?;
-    findings(&mut out, state)?;
+    head(out, diagnosis)?;
+    state.call.write(out)?;
+    findings(out, state)?;
     section(
-        &mut out,
+        out,
         "open and interrupted turns",
         &diagnosis.pending,
         pending,
     )?;
-    section(&mut out, "drafts", &diagnosis.drafts, draft)?;
-    section(&mut out, "unanswered calls", &diagnosis.unanswered, call)?;
-    section(&mut out, "errors", &diagnosis.errors, error)?;
-    section(&mut out, "last items", &diagnosis.items, item)?;
-    section(&mut out, "restore", &state.restore, restored)?;
-    out.flush()?;
-    Ok(())
+    section(out, "drafts", &diagnosis.drafts, draft)?;
+    section(out, "unanswered calls", &diagnosis.unanswered, call)?;
+    section(out, "errors", &diagnosis.errors, error)?;
+    section(out, "last items", &diagnosis.items, item)?;
+    section(out, "restore", &state.restore, restored)
 }
 
 fn section<T>(

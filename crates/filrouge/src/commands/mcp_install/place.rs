@@ -4,25 +4,26 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::cli::{InstallScope, McpClient};
+use crate::config::{base, home, path_in};
 use crate::exit::Usage;
 
 /// The file that is changed.
 pub(super) fn of(client: McpClient, scope: InstallScope) -> Result<PathBuf, Usage> {
     match (client, scope) {
         (McpClient::Opencode, InstallScope::User) => {
-            let own = variable("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-            let base = own.map_or_else(|| home().map(|home| home.join(".config")), Ok)?;
-            Ok(opencode(&base.join("opencode")))
+            let base = base("XDG_CONFIG_HOME", ".config");
+            let folder = base.map_or_else(|| in_home(".config"), Ok)?;
+            Ok(opencode(&folder.join("opencode")))
         }
         (McpClient::Opencode, InstallScope::Project) => Ok(opencode(&here()?)),
-        (McpClient::ClaudeCode, InstallScope::User) => match variable("CLAUDE_CONFIG_DIR") {
+        (McpClient::ClaudeCode, InstallScope::User) => match path_in("CLAUDE_CONFIG_DIR") {
             Some(folder) => Ok(folder.join(".claude.json")),
-            None => Ok(home()?.join(".claude.json")),
+            None => in_home(".claude.json"),
         },
         (McpClient::ClaudeCode, InstallScope::Project) => Ok(here()?.join(".mcp.json")),
-        (McpClient::Codex, InstallScope::User) => match variable("CODEX_HOME") {
+        (McpClient::Codex, InstallScope::User) => match path_in("CODEX_HOME") {
             Some(folder) => Ok(folder.join("config.toml")),
-            None => Ok(home()?.join(".codex/config.toml")),
+            None => in_home(".codex/config.toml"),
         },
         (McpClient::Codex, InstallScope::Project) => Err(Usage::new(
             "Codex takes servers from the user's configuration",
@@ -40,15 +41,9 @@ fn opencode(folder: &Path) -> PathBuf {
     folder.join("opencode.json")
 }
 
-fn variable(name: &str) -> Option<PathBuf> {
-    env::var_os(name)
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
-}
-
-fn home() -> Result<PathBuf, Usage> {
-    let home = variable("HOME").filter(|home| home.is_absolute());
-    home.ok_or_else(|| Usage::new("HOME is not set").with_hint("set HOME"))
+fn in_home(file: &str) -> Result<PathBuf, Usage> {
+    let home = home().ok_or_else(|| Usage::new("HOME is not set").with_hint("set HOME"));
+    home.map(|home| home.join(file))
 }
 
 fn here() -> Result<PathBuf, Usage> {

@@ -7,27 +7,20 @@ use std::sync::Arc;
 use filrouge_sources::{Source, SourceError, claude_code, codex, opencode};
 
 use super::Program;
+use crate::config::{base, home, path_in};
 
 impl Program {
     /// Where it keeps its history: its own variables first, as the program itself has it.
     pub(super) fn own_place(self) -> Option<PathBuf> {
-        let variable = |name: &str| {
-            env::var_os(name)
-                .filter(|v| !v.is_empty())
-                .map(PathBuf::from)
+        let own = |variable, fallback: &str| {
+            path_in(variable).or_else(|| home().map(|home| home.join(fallback)))
         };
-        let home = || variable("HOME").filter(|home| home.is_absolute());
         match self {
-            Self::OpenCode => variable("XDG_DATA_HOME")
-                .filter(|data| data.is_absolute())
-                .or_else(|| home().map(|home| home.join(".local/share")))
-                .map(|data| data.join("opencode")),
-            Self::ClaudeCode => {
-                variable("CLAUDE_CONFIG_DIR").or_else(|| home().map(|home| home.join(".claude")))
+            Self::OpenCode => {
+                base("XDG_DATA_HOME", ".local/share").map(|data| data.join("opencode"))
             }
-            Self::Codex => {
-                variable("CODEX_HOME").or_else(|| home().map(|home| home.join(".codex")))
-            }
+            Self::ClaudeCode => own("CLAUDE_CONFIG_DIR", ".claude"),
+            Self::Codex => own("CODEX_HOME", ".codex"),
             Self::Ledger => None,
         }
     }
