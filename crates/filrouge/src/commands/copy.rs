@@ -187,7 +187,10 @@ async fn copied(
         Ok(copied) => Ok(Some(copied)),
         Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
         // Whatever else it is, is about both.
-        Err(failure) if failure.code == ErrorCode::StoreUnavailable && !told.elsewhere() => {
+        Err(failure)
+            if failure.code == ErrorCode::StoreUnavailable
+                && !told.elsewhere.load(Ordering::Relaxed) =>
+        {
             Err(with_hint(Side::From.of(from, failure), &told).into())
         }
         Err(failure) => Err(with_hint(failure, &told).into()),
@@ -201,7 +204,7 @@ fn with_hint(failure: Failure, told: &Told) -> Failure {
         ErrorCode::StoreUnavailable => "see that both stores can be reached",
         _ => return failure,
     };
-    let goes_on = match told.begun() {
+    let goes_on = match told.begun.load(Ordering::Relaxed) {
         true => ": it goes on where it stopped",
         false => "",
     };

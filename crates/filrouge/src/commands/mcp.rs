@@ -33,10 +33,10 @@ pub(super) async fn run(
         return Err(not_started(ListenError::NotLoopback(address)));
     }
     let everything = everything(config, sources, Index::IfThere).await?;
-    for note in &everything.notes {
+    for note in &everything.found.notes {
         tracing::warn!("{note}");
     }
-    let indexes = indexes(&config.search.index, &everything.histories, true);
+    let indexes = indexes(&config.search.index, &everything.found.sources, true);
     let indexer = indexes.clone().map(Indexer::start).transpose()?;
     let corpus = Corpus {
         searcher: everything

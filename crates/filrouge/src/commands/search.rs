@@ -26,7 +26,7 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
     let question = question(&asked)?;
     let named = !asked.sources.sources.is_empty();
     let all = everything(config, &asked.sources.sources, Index::IfThere).await?;
-    let indexes = indexes(&config.search.index, &all.histories, false);
+    let indexes = indexes(&config.search.index, &all.found.sources, false);
     let mut searcher = all.searcher(config, indexes.as_ref());
     // To ready a model takes longer than most searches.
     if question.mode != Mode::Words || question.similar.is_some() {

@@ -26,8 +26,8 @@ pub(super) async fn ask_in<T: Send + 'static>(
     mut all: Everything,
     question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,
 ) -> anyhow::Result<Reply<T>> {
-    let places = std::mem::take(&mut all.places);
-    for note in &all.notes {
+    let places = std::mem::take(&mut all.found.places);
+    for note in &all.found.notes {
         say(note);
     }
     let answer = all.ask(|library| {

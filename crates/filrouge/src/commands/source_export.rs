@@ -18,7 +18,7 @@ pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<ExitCo
         ExportFormat::Json => Form::Json,
     };
     let all = everything(config, &asked.sources.sources, Index::Unused).await?;
-    for note in &all.notes {
+    for note in &all.found.notes {
         say(note);
     }
     let (id, mask) = (asked.id, !asked.unmasked);

@@ -84,7 +84,7 @@ impl Watch for Progress {
 
     fn witness(&mut self, store: &str, position: Position) -> Result<(), Failure> {
         let set = Anchor::new(&self.anchors, store, self.keyring.clone()).set(&position);
-        set.inspect_err(|_| self.told.set_elsewhere())
+        set.inspect_err(|_| self.told.elsewhere.store(true, Ordering::Relaxed))
     }
 }
 

@@ -48,24 +48,10 @@ impl Side {
 /// What is known of a copy that has failed.
 #[derive(Default)]
 pub(super) struct Told {
-    elsewhere: AtomicBool,
-    begun: AtomicBool,
-}
-
-impl Told {
-    pub(super) fn set_elsewhere(&self) {
-        self.elsewhere.store(true, Ordering::Relaxed);
-    }
-
     /// Whether it was not the source alone that has failed.
-    pub(super) fn elsewhere(&self) -> bool {
-        self.elsewhere.load(Ordering::Relaxed)
-    }
-
+    pub(super) elsewhere: AtomicBool,
     /// Whether the target is marked as this copy's.
-    pub(super) fn begun(&self) -> bool {
-        self.begun.load(Ordering::Relaxed)
-    }
+    pub(super) begun: AtomicBool,
 }
 
 /// The store that is made; names it when it fails.
@@ -90,7 +76,7 @@ impl Target {
 
     fn named<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         result.map_err(|failure| {
-            self.told.set_elsewhere();
+            self.told.elsewhere.store(true, Ordering::Relaxed);
             Side::To.of(&self.url, failure)
         })
     }
@@ -118,7 +104,7 @@ impl Intake for Target {
             .look(&mut |view| question(view).inspect_err(|_| asked = true));
         if asked {
             // It compares both stores: which of them it was is not known.
-            self.told.set_elsewhere();
+            self.told.elsewhere.store(true, Ordering::Relaxed);
             return looked;
         }
         self.named(looked)

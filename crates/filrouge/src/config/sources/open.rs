@@ -154,14 +154,10 @@ pub(crate) fn open(config: &Config, asked: &[SourceName]) -> anyhow::Result<Libr
 /// A library with the ledger in it, if it was asked for.
 pub(crate) struct Everything {
     pub(crate) library: Library,
-    /// The histories of other programs: the library's first sources.
-    pub(crate) histories: Vec<Arc<dyn Source>>,
+    /// What was found; the histories of other programs are the library's first sources.
+    pub(crate) found: Found,
     /// The open ledger; the library's own is behind it.
     pub(crate) opened: Option<Opened>,
-    /// Where is looked, to tell.
-    pub(crate) places: Vec<String>,
-    /// What is there and cannot be read, to tell.
-    pub(crate) notes: Vec<String>,
 }
 
 impl Everything {
@@ -187,7 +183,7 @@ impl Everything {
                 let clock = Arc::new(SystemClock);
                 let feed = LedgerFeed::new(engine.clone(), index.clone(), clock);
                 let ledger = LedgerSearch::new(engine, Arc::new(feed), operator(config), runtime);
-                Searcher::new(self.library.first(self.histories.len())).with_ledger(ledger)
+                Searcher::new(self.library.first(self.found.sources.len())).with_ledger(ledger)
             }
             None => Searcher::new(self.library.clone()),
         };
@@ -218,19 +214,17 @@ pub(crate) async fn everything(
 ) -> anyhow::Result<Everything> {
     let mut found = histories(config, asked)?;
     let opened = found.open_ledger(config, index).await?;
-    let histories = found.sources.clone();
+    let mut sources = found.sources.clone();
     if let Some(opened) = &opened {
         let runtime = tokio::runtime::Handle::current();
         let ledger = LedgerSource::new(opened.engine.clone(), operator(config), runtime);
-        found.sources.push(Arc::new(ledger));
+        sources.push(Arc::new(ledger));
         found.places.push(format!("ledger ({})", config.store));
     }
     Ok(Everything {
-        library: Library::new(found.sources, CACHE_BYTES).believing_for(FRESH),
-        histories,
+        library: Library::new(sources, CACHE_BYTES).believing_for(FRESH),
+        found,
         opened,
-        places: found.places,
-        notes: found.notes,
     })
 }
 
