@@ -16,6 +16,9 @@ use crate::command::{
 use crate::keyring::OsEntropy;
 use crate::record::{CloseEvent, Entry, Event, StartEvent};
 
+/// Microseconds that RFC 3339 can write.
+const MOMENTS: std::ops::Range<i64> = 0..253_402_207_200_000_000;
+
 fn id() -> impl Strategy<Value = String> {
     "[a-zé\"]{1,12}"
 }
@@ -34,7 +37,7 @@ fn an_object() -> impl Strategy<Value = RawJson> {
 
 fn an_entry() -> impl Strategy<Value = Entry> {
     let texts = (proptest::option::of(id()), a_text());
-    (texts, 0..3_u8, proptest::option::of(any::<i64>())).prop_map(|((item, text), n, at)| {
+    (texts, 0..3_u8, proptest::option::of(MOMENTS)).prop_map(|((item, text), n, at)| {
         let channel = match n {
             0 => Channel::Final,
             1 => Channel::ToolCall,
@@ -181,9 +184,7 @@ fn a_checkpoint() -> impl Strategy<Value = Write> {
 }
 
 fn an_event() -> impl Strategy<Value = Write> {
-    // Times that RFC 3339 can write.
-    let at = proptest::option::of(0..253_402_207_200_000_000_i64);
-    let parts = (id(), id(), at, an_object());
+    let parts = (id(), id(), proptest::option::of(MOMENTS), an_object());
     parts.prop_map(|(session, key, at, detail)| {
         Write::RecordEvent(Box::new(NewEvent {
             session_id: sid(&session),
