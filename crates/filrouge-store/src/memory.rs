@@ -3,14 +3,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use filrouge_types::{Clock, Failure};
+use filrouge_types::{Checkpoint, Clock, Failure, SessionId, TenantId, Timestamp, TurnId};
 use tokio::sync::watch;
 
-use crate::command::Command;
+use crate::command::{Command, Outcome};
 use crate::keyring::{Entropy, Keyring};
 use crate::ledger::{About, Backend, Durability, Health, Inspect, Ledger, Load, Position, Stored};
-use crate::read::Sight;
+use crate::read::{Sight, session_not_found};
 use crate::record::Check;
+use crate::rows::{
+    CheckpointRow, HeadCheckpoints, HeadLease, HeadRow, SessionRow, TurnRow, Tx, View,
+};
 use crate::rules::{self, Context, Group};
 use crate::verify::Suspects;
 
@@ -56,24 +59,97 @@ impl MemoryLedger {
         self.store_id = store_id.into();
         self
     }
-}
 
-#[async_trait]
-impl Ledger for MemoryLedger {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+    /// Does one write at this time.
+    ///
+    /// # Errors
+    /// Those of the rules.
+    pub fn apply(&self, command: &Command, now: Timestamp) -> Result<Outcome, Failure> {
         let mut rows = locked(&self.rows);
         let suspects = locked(&self.suspects).clone();
         let ctx = Context {
             keyring: &self.keyring,
             entropy: self.entropy.as_ref(),
-            now: self.clock.now(),
+            now,
             suspects: &suspects,
         };
         let mut group = Group::begin(&*rows)?;
-        let outcome = rules::apply(&mut *rows, &mut group, &ctx, &command)?;
+        let outcome = rules::apply(&mut *rows, &mut group, &ctx, command)?;
         if let Some(row) = group.finish(&mut *rows, &ctx)? {
             self.commits.send_replace(row.commit_no);
         }
+        Ok(outcome)
+    }
+
+    /// Shows the ledger as it is to `see`.
+    pub fn look<T>(&self, see: impl for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> T) -> T {
+        let rows = locked(&self.rows);
+        let suspects = locked(&self.suspects).clone();
+        see(&Sight {
+            view: &*rows,
+            keyring: &self.keyring,
+            check: Check::Keyed,
+            suspects: &suspects,
+        })
+    }
+
+    /// Takes a session up that is in another ledger: here it begins behind the item at `last_seq`, and has nothing from
+    /// before but its lease and its newest checkpoint.
+    ///
+    /// # Errors
+    /// None but those of the rows.
+    pub fn take_up(
+        &self,
+        row: &SessionRow,
+        lease: HeadLease,
+        last_seq: u64,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<(), Failure> {
+        let mut rows = locked(&self.rows);
+        let pk = rows.insert_session(row)?;
+        rows.floors.insert(pk, last_seq + 1);
+        if let Some(checkpoint) = checkpoint {
+            let row = CheckpointRow::sealed(checkpoint.clone(), &self.keyring, pk);
+            rows.put_checkpoint(pk, &row)?;
+        }
+        let seqs: Vec<u64> = checkpoint.iter().map(|checkpoint| checkpoint.seq).collect();
+        let mut head = HeadRow::empty(row.fingerprint(), row.created_at);
+        head.last_seq = last_seq;
+        head.lease = lease;
+        head.checkpoints = HeadCheckpoints::of(&seqs);
+        rows.put_head(pk, &head.sealed(&self.keyring, pk))
+    }
+
+    /// Takes up an open turn of such a session, of which nothing is known but its id: items can be appended to it.
+    ///
+    /// # Errors
+    /// `session_not_found`.
+    pub fn take_up_turn(
+        &self,
+        tenant: &TenantId,
+        session: &SessionId,
+        id: TurnId,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
+        let mut rows = locked(&self.rows);
+        let stored = rows.session(tenant, session, None)?;
+        let (pk, mut head) = stored
+            .and_then(|stored| Some((stored.pk, stored.head?)))
+            .ok_or_else(|| session_not_found(session))?;
+        let ordinal = head.turn_count + 1;
+        let row = TurnRow::new(id, ordinal, 1, head.last_seq, now);
+        rows.insert_turn(pk, &row.sealed(&self.keyring, pk))?;
+        head.turn_count = ordinal;
+        head.turn_rows += 1;
+        head.open_turns += 1;
+        rows.put_head(pk, &head.sealed(&self.keyring, pk))
+    }
+}
+
+#[async_trait]
+impl Ledger for MemoryLedger {
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+        let outcome = self.apply(&command, self.clock.now())?;
         Ok(Stored {
             outcome,
             durability: Durability::Ephemeral,
@@ -81,14 +157,7 @@ impl Ledger for MemoryLedger {
     }
 
     async fn inspect(&self, _: About<'_>, question: Inspect) -> Result<(), Failure> {
-        let rows = locked(&self.rows);
-        let suspects = locked(&self.suspects).clone();
-        question(&Sight {
-            view: &*rows,
-            keyring: &self.keyring,
-            check: Check::Keyed,
-            suspects: &suspects,
-        });
+        self.look(|sight| question(sight));
         Ok(())
     }
 

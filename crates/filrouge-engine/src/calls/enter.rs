@@ -174,9 +174,10 @@ impl Calls {
         session: &SessionId,
         request: &RequestId,
     ) -> Result<Option<Turn>, Failure> {
-        if let Some(waiting) = self.away(scope, session) {
-            let mut turns = waiting.turns.into_iter();
-            return Ok(turns.find(|turn| turn.request_id == *request));
+        if let Some(spool) = self.spool.get()
+            && self.away(scope, session).is_some()
+        {
+            return Ok(spool.waiting_turn(scope, session, request));
         }
         let (viewer, id, request) = (scope.clone(), session.clone(), request.clone());
         self.ledger

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::Core;
 use super::folder::Entry;
 use super::known::Key;
+use super::lease::told;
 use super::state::Attempt;
 use crate::calls::{Journaled, word, word_of};
 use crate::trace::Trace;
@@ -338,7 +339,10 @@ impl Core {
         command: &Command,
     ) -> Result<Stored, Failure> {
         if let Some(lease) = &entry.lease {
-            return self.tell_lease(lease, command).await;
+            return self
+                .inner
+                .write(told(lease, command, self.clock.now()))
+                .await;
         }
         let trace = Trace::begin(&command.scope, &command.write);
         let journaled = Journaled::of(&command.scope, &command.write);

@@ -14,7 +14,6 @@ use super::Core;
 use super::folder::{Contents, Dead, Entry, Folder, folders};
 use super::frame::Seal;
 use super::known::{Key, Known};
-use super::provisional;
 use super::state::{Letter, Waits, key_of, refusal};
 
 /// How many names are tried for a folder of its own.
@@ -160,11 +159,9 @@ impl Core {
                     attempt: None,
                     entry: Arc::new(entry),
                 };
-                let known = self.remembered(&waits.entry, state.known(&key).cloned());
+                let entry = waits.entry.clone();
                 state.push(&key, waits);
-                if let Some(known) = known {
-                    state.change(&key, |k| *k = known);
-                }
+                state.change(&key, |known| self.remember(&entry, known));
             }
         }
         if state.entries > 0 {
@@ -177,24 +174,25 @@ impl Core {
         }
     }
 
-    /// What an entry tells of its session, beside what is known of it.
-    fn remembered(&self, entry: &Entry, known: Option<Known>) -> Option<Known> {
-        let command = Command::decode(&entry.body, self.entropy.as_ref()).ok()?;
-        let mut known = known.unwrap_or_default();
-        let at = Timestamp::from_micros(entry.place.at);
+    /// What the first entry of a session shows of the lease, and each of who may see it.
+    fn remember(&self, entry: &Entry, known: &mut Known) {
+        let Ok(command) = Command::decode(&entry.body, self.entropy.as_ref()) else {
+            return;
+        };
+        known.saw(&command.scope);
+        if known.lease.fence > 0 {
+            return;
+        }
+        known.lease.fence = command.scope.hold.map_or(0, |hold| hold.fence);
         if let Some(lease) = &entry.lease {
-            known.saw(&command.scope);
-            known.fence = lease.fence;
-            known.held = Some(HeadLease {
+            known.owned = true;
+            known.lease = HeadLease {
                 fence: lease.fence,
                 holder: lease.holder.as_str().into(),
                 expires_at: Timestamp::from_micros(lease.expires_at),
                 ..HeadLease::default()
-            });
-        } else if let Some(outcome) = provisional::outcome(&command, &known, &self.keyring, at) {
-            known.learn(&command, &outcome, at);
+            };
         }
-        Some(known)
     }
 
     /// The session that a write is about.

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use filrouge_store::chain::fingerprint;
-use filrouge_store::command::{Append, Command, PutCheckpoint, Scope, SessionToken, Viewer, Write};
+use filrouge_store::Entropy;
+use filrouge_store::command::{Command, LeaseAsk, Outcome, Scope, SessionToken, Viewer, Write};
+use filrouge_store::record::{Batch, Entry};
 use filrouge_store::rows::HeadLease;
 use filrouge_types::{
-    Checkpoint, ItemId, RequestId, SessionId, TenantId, Turn, TurnId, TurnStatus,
+    Channel, Checkpoint, RawJson, SessionId, TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
 
 /// A session.
@@ -22,49 +23,35 @@ const BYTES: usize = 64 << 20;
 const TURNS: usize = 16;
 /// Most callers who are known to see a session.
 const VIEWERS: usize = 8;
-/// Most batches that are known of a session.
-const BATCHES: usize = 64;
 /// What was not seen for so long may be otherwise by now: somebody else may have gone on with the session.
 const FRESH: Duration = Duration::from_secs(15 * 60);
 
-/// A turn that this process has seen.
+/// A turn that this process has begun or ended: its place in the ledger, and the writes that make it.
 #[derive(Debug, Clone)]
 pub(super) struct KnownTurn {
-    pub(super) turn: Turn,
-    /// What the request that ended it while the ledger did not answer is known by.
-    pub(super) closed_by: Option<[u8; 16]>,
+    id: TurnId,
+    pub(super) status: TurnStatus,
+    pub(super) ordinal: u64,
+    pub(super) first_seq: u64,
+    pub(super) last_seq: u64,
+    /// Its start, its end and the answers in between, each with its time.
+    writes: Vec<(Timestamp, Vec<u8>)>,
 }
 
 /// A session.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     viewers: VecDeque<(Viewer, Option<SessionToken>)>,
-    pub(super) fence: u64,
-    /// The lease, when this process gave it last: only then may it give it again.
-    pub(super) held: Option<HeadLease>,
+    /// The newest lease; but for its fence it is known when it is `owned`.
+    pub(super) lease: HeadLease,
+    /// Whether this process has given the lease: only then may it give it again.
+    pub(super) owned: bool,
     pub(super) last_seq: u64,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) state: Option<Box<str>>,
     turns: VecDeque<KnownTurn>,
     /// When the ledger last showed that the fence is the one that holds the session.
     renewed: Option<Instant>,
-    /// The batches that were queued here last, as (first item id, all of it).
-    batches: VecDeque<(ItemId, [u8; 16])>,
-    /// Whether the newest checkpoint covers all that was queued here.
-    covers: bool,
-}
-
-/// The batch, when an item of it has an id.
-fn batch_of(append: &Append) -> Option<(ItemId, [u8; 16])> {
-    let items = || append.batch.entries().iter().map(|entry| &entry.item);
-    let id = items().find_map(|item| item.item_id.clone())?;
-    let told: Vec<String> = items().map(|item| format!("{item:?}")).collect();
-    let turn = append.turn_id.to_string();
-    let mut pieces = vec![turn.as_bytes()];
-    for (item, told) in items().zip(&told) {
-        pieces.extend([item.parts.as_str().as_bytes(), told.as_bytes()]);
-    }
-    Some((id, fingerprint(&pieces)))
 }
 
 impl Known {
@@ -75,40 +62,6 @@ impl Known {
 
     fn is_fresh(&self) -> bool {
         self.renewed.is_some_and(|at| at.elapsed() < FRESH)
-    }
-
-    /// A write was queued.
-    pub(super) fn noted(&mut self, command: &Command) {
-        match &command.write {
-            Write::Append(append) => {
-                self.covers = false;
-                if let Some(batch) = batch_of(append) {
-                    self.batches.truncate(BATCHES - 1);
-                    self.batches.push_front(batch);
-                }
-            }
-            Write::Start(_) | Write::Close(_) => self.covers = false,
-            Write::PutCheckpoint(put) => self.covers = put.seq.is_none(),
-            _ => {}
-        }
-    }
-
-    /// Whether a batch was queued here before: the same one, or another under the same ids.
-    pub(super) fn appended(&self, append: &Append) -> Option<bool> {
-        let (id, body) = batch_of(append)?;
-        let mut batches = self.batches.iter();
-        batches.find(|(i, _)| *i == id).map(|(_, b)| *b == body)
-    }
-
-    /// The checkpoint that this one would repeat.
-    pub(super) fn repeats(&self, put: &PutCheckpoint) -> Option<&Checkpoint> {
-        let newest = self.checkpoint.as_ref()?;
-        let same = newest.label == put.label && newest.state == put.state;
-        let there = match put.seq {
-            None => self.covers,
-            Some(seq) => seq == newest.seq,
-        };
-        (same && there).then_some(newest)
     }
 
     /// Whether the ledger has shown the session to this viewer.
@@ -126,61 +79,180 @@ impl Known {
     }
 
     pub(super) fn turn(&self, id: TurnId) -> Option<&KnownTurn> {
-        self.turns.iter().find(|known| known.turn.turn_id == id)
+        self.turns.iter().find(|known| known.id == id)
     }
 
-    pub(super) fn turn_of(&self, request: &RequestId) -> Option<&KnownTurn> {
-        let mut turns = self.turns.iter();
-        turns.find(|known| known.turn.request_id == *request)
+    /// The writes that make the known turns, the oldest turn first.
+    pub(super) fn writes(&self) -> impl Iterator<Item = &(Timestamp, Vec<u8>)> {
+        self.turns.iter().rev().flat_map(|known| &known.writes)
     }
 
-    pub(super) fn put_turn(&mut self, turn: Turn, closed_by: Option<[u8; 16]>) {
-        self.turns.retain(|k| k.turn.turn_id != turn.turn_id);
-        self.turns.truncate(TURNS - 1);
-        self.turns.push_front(KnownTurn { turn, closed_by });
-    }
-
-    /// Somebody else has written to the session, and may have redacted what was said: of its turns stays that they are open.
-    pub(super) fn others_wrote(&mut self) {
-        self.turns.retain(|k| k.turn.status == TurnStatus::Open);
-        for known in &mut self.turns {
-            let turn = &mut known.turn;
-            turn.question_neutral = None;
-            turn.question_translated = None;
-            turn.answer_neutral = None;
-            turn.answer_translated = None;
+    /// What the ledger's answer to a write shows.
+    pub(super) fn learn(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
+        self.saw(&command.scope);
+        let holds = Self::is_held_by(command, outcome);
+        if let Some(hold) = command.scope.hold {
+            // A repeated answer is given under any fence.
+            if holds && hold.fence > self.lease.fence {
+                self.elsewhere();
+                self.lease.fence = hold.fence;
+            }
+            if hold.release && hold.fence == self.lease.fence {
+                self.lease.holder = Box::default();
+                self.lease.expires_at = now;
+            }
+        }
+        match outcome {
+            // An answer that comes late shows nothing any more.
+            Outcome::Lease { lease, .. } if lease.fence >= self.lease.fence => {
+                if lease.fence > self.lease.fence + 1 {
+                    // Somebody else has gone on with it in between.
+                    self.elsewhere();
+                }
+                let released = matches!(&command.write,
+                    Write::Lease(take) if matches!(take.ask, LeaseAsk::Release { .. }));
+                self.owned |= !released;
+                self.lease = HeadLease {
+                    fence: lease.fence,
+                    holder: lease.holder.clone().unwrap_or_default(),
+                    expires_at: lease.expires_at.unwrap_or(now),
+                    ..HeadLease::default()
+                };
+            }
+            Outcome::Turn(turn, put) => {
+                self.last_seq = put.map_or(self.last_seq, |put| put.last_seq);
+                self.learn_turn(command, turn);
+            }
+            Outcome::Appended { last_seq, .. } => {
+                self.last_seq = *last_seq;
+                self.learn_answer(command, now);
+            }
+            Outcome::Checkpoint {
+                checkpoint,
+                last_seq,
+                ..
+            } => {
+                self.last_seq = *last_seq;
+                self.put_checkpoint(checkpoint);
+            }
+            _ => {}
+        }
+        if holds {
+            self.renew();
         }
     }
 
-    pub(super) fn forget_turns(&mut self) {
+    fn learn_turn(&mut self, command: &Command, turn: &Turn) {
+        let found = self.turns.iter().position(|k| k.id == turn.turn_id);
+        let begins = matches!(command.write, Write::Start(_));
+        let known = found.and_then(|at| self.turns.remove(at));
+        // Of one that was begun elsewhere and has ended nobody knows how.
+        let fresh = begins && !(turn.replayed && turn.status.is_closed());
+        let Some(mut known) = known.or_else(|| fresh.then(|| KnownTurn::of(turn))) else {
+            return;
+        };
+        let is_new = known.writes.is_empty() || !begins && !known.status.is_closed();
+        if is_new && let Some(body) = command.encode() {
+            let at = turn.finalized_at.filter(|_| !begins);
+            known.writes.push((at.unwrap_or(turn.created_at), body));
+        }
+        known.status = turn.status;
+        known.last_seq = turn.last_seq;
+        self.turns.truncate(TURNS - 1);
+        self.turns.push_front(known);
+    }
+
+    /// An answer that was appended before the turn's end: that may rely on it.
+    fn learn_answer(&mut self, command: &Command, now: Timestamp) {
+        let Write::Append(append) = &command.write else {
+            return;
+        };
+        let mut items = append.batch.items();
+        let answers = items.any(|item| item.channel == Channel::Final);
+        let mut turns = self.turns.iter_mut();
+        if answers
+            && let Some(known) = turns.find(|k| k.id == append.turn_id)
+            && let Some(body) = command.encode()
+        {
+            known.writes.push((now, body));
+        }
+    }
+
+    /// Whether the answer says that the session is held under the fence of the write.
+    pub(super) fn is_held_by(command: &Command, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Lease { lease, .. } => lease.holder.is_some(),
+            Outcome::Turn(_, put) => put.is_some() && command.scope.hold.is_some(),
+            Outcome::Appended { replayed, .. } => !replayed && command.scope.hold.is_some(),
+            Outcome::Checkpoint { created, .. } => *created && command.scope.hold.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The newest checkpoint is the one that covers most.
+    fn put_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        if self
+            .checkpoint
+            .as_ref()
+            .is_none_or(|c| checkpoint.seq >= c.seq)
+        {
+            self.checkpoint = Some(checkpoint.clone());
+            if checkpoint.label.is_some() {
+                self.state = checkpoint.label.clone();
+            }
+        }
+    }
+
+    /// Forgets what somebody else may have changed.
+    fn elsewhere(&mut self) {
+        self.owned = false;
+        self.checkpoint = None;
+        self.state = None;
         self.turns.clear();
     }
 
-    pub(super) fn turns(&self) -> Vec<Turn> {
-        let turns = self.turns.iter();
-        turns.map(|known| known.turn.clone()).collect()
+    /// Somebody else has written to the session, and may have redacted what was said: of its turns stays that they are open.
+    pub(super) fn others_wrote(&mut self, entropy: &dyn Entropy) {
+        self.turns.retain(|known| known.status == TurnStatus::Open);
+        for known in &mut self.turns {
+            known.writes.truncate(1);
+            for (_, body) in &mut known.writes {
+                *body = emptied(body, entropy).unwrap_or_default();
+            }
+        }
     }
 
     fn bytes(&self) -> usize {
         let checkpoint = self.checkpoint.as_ref();
-        let texts = |turn: &Turn| {
-            let texts = [
-                &turn.question_neutral,
-                &turn.question_translated,
-                &turn.answer_neutral,
-                &turn.answer_translated,
-            ];
-            let texts = texts.into_iter().flatten().map(|t| t.as_token().len());
-            texts.sum::<usize>() + turn.metadata.as_str().len() + 256
-        };
-        let turns: usize = self.turns.iter().map(|known| texts(&known.turn)).sum();
-        let batches: usize = self
-            .batches
-            .iter()
-            .map(|(id, _)| id.as_str().len() + 64)
-            .sum();
-        checkpoint.map_or(0, |c| c.state.as_str().len()) + turns + batches + 256
+        let writes: usize = self.writes().map(|(_, body)| body.len() + 256).sum();
+        checkpoint.map_or(0, |c| c.state.as_str().len()) + writes + 256
     }
+}
+
+impl KnownTurn {
+    fn of(turn: &Turn) -> Self {
+        Self {
+            id: turn.turn_id,
+            status: turn.status,
+            ordinal: turn.ordinal,
+            first_seq: turn.first_seq,
+            last_seq: turn.last_seq,
+            writes: Vec::new(),
+        }
+    }
+}
+
+/// The start of a turn without what was said.
+fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
+    let mut command = Command::decode(body, entropy).ok()?;
+    if let Write::Start(start) = &mut command.write {
+        let mut entries: Vec<Entry> = start.batch.entries().to_vec();
+        for entry in &mut entries {
+            entry.item.parts = RawJson::from_checked("[]".to_owned());
+        }
+        start.batch = Batch::seal(&entries, entropy).ok()?;
+    }
+    command.encode()
 }
 
 struct Slot {

@@ -5,16 +5,13 @@
 use std::sync::Arc;
 
 use filrouge_store::Stored;
-use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, TakeLease, Write};
-use filrouge_store::rules::tenure::Tenure;
+use filrouge_store::command::{Command, Hold, LeaseAsk, TakeLease, Write};
 use filrouge_types::{Failure, Lease, Timestamp};
 
 use super::Core;
 use super::frame::LeaseNow;
 use super::known::Key;
-use super::queue::{Queueing, spooled};
 use super::state::Attempt;
-use super::write::unavailable;
 
 impl Core {
     /// A lease of a session that goes on here. When the ledger answers again it waits for what is queued, and is the
@@ -34,83 +31,9 @@ impl Core {
                 Err(_) => {}
             }
         }
-        let Write::Lease(take) = &command.write else {
-            return Err(unavailable("the write is about no lease"));
-        };
-        let now = self.clock.now();
-        let (lease, before, asks) = {
-            let mut state = self.state();
-            let known = state
-                .known(key)
-                .ok_or_else(|| unavailable("the session is not known here any more"))?;
-            let held = known.held.as_ref().ok_or_else(|| {
-                let what = "this server has not given the session's last lease, and the ledger does not answer";
-                unavailable(what)
-            })?;
-            let tenure = Tenure {
-                session: &take.session_id,
-                lease: held,
-                now,
-            };
-            if let LeaseAsk::Acquire(acquire) = &take.ask {
-                tenure.check_state(known.state.as_deref(), &acquire.terminal)?;
-            }
-            let given = tenure.asked(take)?;
-            let before = (known.fence, known.held.clone());
-            let asks = *held != given;
-            let lease = given.shown(now);
-            // Before it is on disk: whoever asks next finds it taken.
-            state.change(key, |known| {
-                known.fence = given.fence;
-                known.held = Some(given);
-            });
-            (lease, before, asks)
-        };
-        let taken = lease.fence > before.0;
-        let outcome = Outcome::Lease {
-            lease: lease.clone(),
-            created: false,
-            taken,
-            resumed: false,
-        };
-        if asks {
-            let queueing = Queueing {
-                lease: Some((kept(&lease, now), before)),
-                command,
-                outcome: outcome.clone(),
-                attempt,
-            };
-            self.enqueue(key, queueing).await?;
-        }
-        Ok(spooled(outcome))
+        self.enqueue(key, command, attempt).await
     }
 
-    /// Tells the ledger what was done with the lease here: the fence that was given, to whom, and until when.
-    pub(super) async fn tell_lease(
-        &self,
-        now_held: &LeaseNow,
-        command: &Command,
-    ) -> Result<Stored, Failure> {
-        let mut command = command.clone();
-        let fence = now_held.fence;
-        let hold = Hold {
-            queued: true,
-            ..Hold::by(fence)
-        };
-        command.scope.hold = Some(hold);
-        let left = left(now_held.expires_at, self.clock.now());
-        if let Write::Lease(take) = &mut command.write {
-            match &mut take.ask {
-                LeaseAsk::Acquire(acquire) => acquire.ttl = left,
-                LeaseAsk::Renew { ttl, .. } => *ttl = left,
-                LeaseAsk::Release { .. } => {}
-            }
-        }
-        self.inner.write(command).await
-    }
-}
-
-impl Core {
     /// A try that came through late was given another lease than the one that was given here: nobody has it.
     pub(super) async fn give_back(&self, given: &LeaseNow, command: &Command, lease: &Lease) {
         let Write::Lease(take) = &command.write else {
@@ -135,12 +58,31 @@ impl Core {
     }
 }
 
+/// The command that reports to the ledger what was done with the lease here: the fence that was given, to whom, and until
+/// when.
+pub(super) fn told(now_held: &LeaseNow, command: &Command, now: Timestamp) -> Command {
+    let mut command = command.clone();
+    command.scope.hold = Some(Hold {
+        queued: true,
+        ..Hold::by(now_held.fence)
+    });
+    let left = left(now_held.expires_at, now);
+    if let Write::Lease(take) = &mut command.write {
+        match &mut take.ask {
+            LeaseAsk::Acquire(acquire) => acquire.ttl = left,
+            LeaseAsk::Renew { ttl, .. } => *ttl = left,
+            LeaseAsk::Release { .. } => {}
+        }
+    }
+    command
+}
+
 fn left(expires_at: i64, now: Timestamp) -> std::time::Duration {
     let micros = expires_at.saturating_sub(now.as_micros());
     std::time::Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-fn kept(lease: &Lease, now: Timestamp) -> LeaseNow {
+pub(super) fn kept(lease: &Lease, now: Timestamp) -> LeaseNow {
     LeaseNow {
         fence: lease.fence,
         holder: lease.holder.as_deref().unwrap_or_default().to_owned(),

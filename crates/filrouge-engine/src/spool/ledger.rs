@@ -4,11 +4,12 @@ use async_trait::async_trait;
 use filrouge_store::command::{Command, Scope};
 use filrouge_store::ledger::{About, Backend, Health, Inspect};
 use filrouge_store::{Keyring, Ledger, Load, Position, Stored};
-use filrouge_types::{Checkpoint, Failure, SessionId};
+use filrouge_types::{Checkpoint, Failure, RequestId, SessionId, Turn};
 use tokio::sync::watch;
 
 use super::Spooling;
-use super::state::tail;
+use super::here::Here;
+use super::known::Known;
 use super::view::{SpoolView, Waiting};
 
 impl Spooling {
@@ -16,28 +17,65 @@ impl Spooling {
     /// none do, and for who may not see it.
     #[must_use]
     pub fn waiting(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
-        let key = (scope.tenant.clone(), session.clone());
-        let now = self.core.clock.now();
-        let state = self.core.state();
-        state.known(&key).filter(|known| known.sees(scope))?;
-        state.waiting(&key, now)
+        self.of_waiting(scope, session, |_, _, waiting| Ok(waiting))
     }
 
     /// As [`Self::waiting`], with the newest checkpoint and at most `most` of the items that wait behind it: the newest.
     #[must_use]
     pub fn waiting_tail(&self, scope: &Scope, session: &SessionId, most: usize) -> Option<Waiting> {
+        self.of_waiting(scope, session, |here, _, mut waiting| {
+            (waiting.checkpoint, waiting.items, waiting.trimmed) = here.tail(most)?;
+            Ok(waiting)
+        })
+    }
+
+    /// The turn of a request in such a session, if it is known.
+    #[must_use]
+    pub fn waiting_turn(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        request: &RequestId,
+    ) -> Option<Turn> {
+        self.of_waiting(scope, session, |here, known, _| {
+            here.turn_of(request, known)
+        })
+        .flatten()
+    }
+
+    fn of_waiting<T>(
+        &self,
+        scope: &Scope,
+        session: &SessionId,
+        see: impl FnOnce(&Here, &Known, Waiting) -> Result<T, Failure>,
+    ) -> Option<T> {
         let key = (scope.tenant.clone(), session.clone());
         let (now, core) = (self.core.clock.now(), &self.core);
-        let (mut waiting, writes) = {
-            let state = core.state();
-            let known = state.known(&key).filter(|known| known.sees(scope))?;
-            let mut waiting = state.waiting(&key, now)?;
-            waiting.checkpoint = known.checkpoint.clone();
-            (waiting, state.writes_of(&key))
-        };
-        (waiting.items, waiting.trimmed) =
-            tail(&writes, most, &core.keyring, core.entropy.as_ref());
-        Some(waiting)
+        let mut state = core.state();
+        state.known(&key).filter(|known| known.sees(scope))?;
+        let entries = state.queues.get(&key)?.len() as u64;
+        let down = state.is_down();
+        let seen = core.here(&mut state, &key).and_then(|found| {
+            let Some((here, known)) = found else {
+                return Ok(None);
+            };
+            let (lease, label) = here.lease(now)?;
+            let waiting = Waiting {
+                lease,
+                checkpoint: None,
+                items: Vec::new(),
+                trimmed: false,
+                last_seq: known.last_seq,
+                state: label,
+                entries,
+                down,
+            };
+            see(here, known, waiting).map(Some)
+        });
+        seen.unwrap_or_else(|failure| {
+            tracing::error!(%failure, "[SPOOL] a session that waits cannot be read");
+            None
+        })
     }
 
     /// Reports a session that somebody goes on with under a lease, as it was read: what is known then is enough to go on
@@ -57,7 +95,7 @@ impl Spooling {
         }
         core.change(&key, |known| {
             if known.last_seq != last_seq {
-                known.others_wrote();
+                known.others_wrote(self.core.entropy.as_ref());
             }
             known.checkpoint = checkpoint.cloned();
             known.state = state.map(Into::into);

@@ -59,18 +59,19 @@ impl Core {
                 Ok(()) => {}
             }
         }
-        self.settled_one(key, (nth, id), entry, done);
+        self.settled_one(key, (nth, id), done);
         self.tidied(&mut files, nth)
     }
 
     /// Takes an entry out of memory.
-    fn settled_one(&self, key: &Key, id: (usize, u64), entry: &Entry, done: &Done) {
+    fn settled_one(&self, key: &Key, id: (usize, u64), done: &Done) {
+        let now = self.clock.now();
         let mut state = self.state();
         state.pop(key, id);
         match (&done.answer, &done.command) {
-            (Ok(stored), Some(command)) if entry.lease.is_none() => {
+            (Ok(stored), Some(command)) => {
                 state.counts.drained += 1;
-                state.change(key, |known| known.drained(command, &stored.outcome));
+                state.change(key, |known| known.learn(command, &stored.outcome, now));
             }
             (Ok(_), _) => state.counts.drained += 1,
             // Somebody else has the session: what is known of it is of no use any more.

@@ -4,17 +4,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use filrouge_store::command::{Command, Outcome};
-use filrouge_store::rows::HeadLease;
-use filrouge_store::{Entropy, Keyring, Stored};
-use filrouge_types::{Checkpoint, Failure, Item, SessionId, TenantId, Timestamp};
+use filrouge_store::Stored;
+use filrouge_types::{Failure, SessionId, TenantId, Timestamp};
 use tokio::task::JoinHandle;
 
 use super::folder::{Dead, Entry};
 use super::frame::Refusal;
+use super::here::Here;
 use super::known::{Key, Known, Sessions};
-use super::provisional;
-use super::view::{SpoolCounts, SpoolView, Waiting};
+use super::view::{SpoolCounts, SpoolView};
 
 /// A write that is under way at the ledger.
 pub(super) type Attempt = JoinHandle<Result<Stored, Failure>>;
@@ -46,6 +44,8 @@ pub(super) struct Load {
 pub(super) struct State {
     pub(super) known: Sessions,
     pub(super) queues: HashMap<Key, VecDeque<Waits>>,
+    /// Sessions that go on here.
+    pub(super) here: HashMap<Key, Here>,
     pub(super) entries: u64,
     pub(super) bytes: u64,
     /// What waits in each folder.
@@ -132,6 +132,7 @@ impl State {
         let first = queue.pop_front();
         if queue.is_empty() {
             self.queues.remove(key);
+            self.here.remove(key);
         }
         if let Some(waits) = first {
             self.unload(&waits);
@@ -141,6 +142,7 @@ impl State {
     /// Takes all entries of a session away; how many.
     pub(super) fn take_out(&mut self, key: &Key) -> usize {
         self.failed.remove(key);
+        self.here.remove(key);
         let waits = self.queues.remove(key).unwrap_or_default();
         for waits in &waits {
             self.unload(waits);
@@ -203,202 +205,4 @@ impl State {
             counts: self.counts,
         }
     }
-
-    /// The session as it is known here, without its contents.
-    pub(super) fn waiting(&self, key: &Key, now: Timestamp) -> Option<Waiting> {
-        let queue = self.queues.get(key)?;
-        let known = self.known(key)?;
-        let held = known.held.clone().unwrap_or(HeadLease {
-            fence: known.fence,
-            ..HeadLease::default()
-        });
-        Some(Waiting {
-            lease: held.shown(now),
-            checkpoint: None,
-            items: Vec::new(),
-            trimmed: false,
-            turns: known.turns(),
-            last_seq: known.last_seq,
-            state: known.state.clone(),
-            entries: queue.len() as u64,
-            down: self.is_down(),
-        })
-    }
-
-    /// The writes of a session that wait, oldest first, without leases.
-    pub(super) fn writes_of(&self, key: &Key) -> Vec<Arc<Entry>> {
-        let waits = self.queues.get(key).into_iter().flatten();
-        let writes = waits.filter(|w| w.entry.lease.is_none());
-        writes.map(|w| w.entry.clone()).collect()
-    }
-}
-
-/// The newest items of these writes, oldest first, `most` at most; and whether there are more. None from before a checkpoint
-/// that covers them.
-pub(super) fn tail(
-    writes: &[Arc<Entry>],
-    most: usize,
-    keyring: &Keyring,
-    entropy: &dyn Entropy,
-) -> (Vec<Item>, bool) {
-    let mut newest_first = Vec::new();
-    for entry in writes.iter().rev() {
-        let Ok(command) = Command::decode(&entry.body, entropy) else {
-            continue;
-        };
-        if let filrouge_store::command::Write::PutCheckpoint(put) = &command.write
-            && put.seq.is_none()
-        {
-            break;
-        }
-        let at = Timestamp::from_micros(entry.place.at);
-        newest_first.extend(provisional::items(&command, keyring, at).into_iter().rev());
-        if newest_first.len() > most {
-            break;
-        }
-    }
-    let trimmed = newest_first.len() > most;
-    newest_first.truncate(most);
-    newest_first.reverse();
-    (newest_first, trimmed)
-}
-
-impl Known {
-    /// What a write tells that was answered, by the ledger or here.
-    pub(super) fn learn(&mut self, command: &Command, outcome: &Outcome, now: Timestamp) {
-        use filrouge_store::command::{LeaseAsk, Write};
-        self.saw(&command.scope);
-        if let Some(hold) = command.scope.hold {
-            // A repeated answer is given under any fence.
-            if Self::is_held_by(command, outcome) && hold.fence > self.fence {
-                *self = std::mem::take(self).elsewhere();
-                self.fence = hold.fence;
-            }
-            if hold.release && hold.fence == self.fence {
-                self.give_free(now);
-            }
-        }
-        match outcome {
-            Outcome::Lease { lease, .. } => {
-                let released = matches!(&command.write,
-                    Write::Lease(take) if matches!(take.ask, LeaseAsk::Release { .. }));
-                // An answer that comes late tells nothing any more.
-                if lease.fence < self.fence {
-                    return;
-                }
-                if lease.fence > self.fence + 1 {
-                    // Somebody else has gone on with it in between.
-                    *self = std::mem::take(self).elsewhere();
-                }
-                let ours = !released || self.held.is_some();
-                self.fence = lease.fence;
-                self.held = ours.then(|| HeadLease {
-                    fence: lease.fence,
-                    holder: lease.holder.clone().unwrap_or_default(),
-                    expires_at: lease.expires_at.unwrap_or(now),
-                    ..HeadLease::default()
-                });
-            }
-            Outcome::Turn(turn, put) => {
-                self.last_seq = placed(put.map(|p| p.last_seq)).unwrap_or(self.last_seq);
-                let closed_by = match &command.write {
-                    Write::Close(close) => Some(close.fingerprint),
-                    _ => None,
-                };
-                self.put_turn((**turn).clone(), closed_by);
-            }
-            Outcome::Appended { last_seq, .. } => {
-                self.last_seq = placed(Some(*last_seq)).unwrap_or(self.last_seq);
-            }
-            Outcome::Checkpoint {
-                checkpoint,
-                last_seq,
-                ..
-            } => {
-                self.last_seq = *last_seq;
-                self.put_checkpoint(checkpoint);
-            }
-            _ => {}
-        }
-    }
-
-    /// What the ledger has answered to a write that waited. Who holds the session is known better here.
-    pub(super) fn drained(&mut self, command: &Command, outcome: &Outcome) {
-        match outcome {
-            Outcome::Turn(turn, put) => {
-                self.last_seq = placed(put.map(|p| p.last_seq)).unwrap_or(self.last_seq);
-                // Unless it has ended here meanwhile.
-                let ended = self
-                    .turn(turn.turn_id)
-                    .is_some_and(|k| k.closed_by.is_some());
-                if turn.status.is_closed() || !ended {
-                    let closed_by = self.turn(turn.turn_id).and_then(|k| k.closed_by);
-                    self.put_turn((**turn).clone(), closed_by);
-                }
-            }
-            Outcome::Appended { last_seq, .. } => self.last_seq = *last_seq,
-            Outcome::Checkpoint {
-                checkpoint,
-                last_seq,
-                ..
-            } => {
-                self.last_seq = *last_seq;
-                let same = self
-                    .checkpoint
-                    .as_ref()
-                    .is_none_or(|c| c.label == checkpoint.label && c.state == checkpoint.state);
-                if same {
-                    self.checkpoint = Some((**checkpoint).clone());
-                }
-            }
-            _ => {}
-        }
-        self.saw(&command.scope);
-        if Self::is_held_by(command, outcome) {
-            self.renew();
-        }
-    }
-
-    /// Whether the answer says that the session is held under the fence of the write.
-    pub(super) fn is_held_by(command: &Command, outcome: &Outcome) -> bool {
-        match outcome {
-            Outcome::Lease { lease, .. } => lease.holder.is_some(),
-            Outcome::Turn(_, put) => put.is_some() && command.scope.hold.is_some(),
-            Outcome::Appended { replayed, .. } => !replayed && command.scope.hold.is_some(),
-            Outcome::Checkpoint { created, .. } => *created && command.scope.hold.is_some(),
-            _ => false,
-        }
-    }
-
-    /// Nobody holds the session any more.
-    pub(super) fn give_free(&mut self, now: Timestamp) {
-        if let Some(held) = &mut self.held {
-            held.holder = Box::default();
-            held.expires_at = now;
-        }
-    }
-
-    /// The newest checkpoint is the one that covers most; one without a seq covers all that is there.
-    fn put_checkpoint(&mut self, checkpoint: &Checkpoint) {
-        let newest = self.checkpoint.as_ref().map_or(0, |c| c.seq);
-        if checkpoint.seq >= newest || newest == filrouge_types::UNPLACED {
-            self.checkpoint = Some(checkpoint.clone());
-            if checkpoint.label.is_some() {
-                self.state = checkpoint.label.clone();
-            }
-        }
-    }
-
-    /// The session without what somebody else may have changed.
-    fn elsewhere(mut self) -> Self {
-        self.held = None;
-        self.checkpoint = None;
-        self.state = None;
-        self.forget_turns();
-        self
-    }
-}
-
-fn placed(seq: Option<u64>) -> Option<u64> {
-    seq.filter(|seq| *seq != filrouge_types::UNPLACED)
 }

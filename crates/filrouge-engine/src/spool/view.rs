@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use filrouge_types::{Checkpoint, Item, Lease, Turn};
+use filrouge_types::{Checkpoint, Item, Lease};
 
 /// A session whose writes wait for the store, as this process knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +16,6 @@ pub struct Waiting {
     pub items: Vec<Item>,
     /// Whether older ones wait as well, which are more than were asked for.
     pub trimmed: bool,
-    /// The turns that this process has seen, newest first.
-    pub turns: Vec<Turn>,
     /// The newest seq that this process has seen in the store.
     pub last_seq: u64,
     /// The session's state: the label of its newest checkpoint.

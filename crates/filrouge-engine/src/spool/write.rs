@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::Core;
 use super::known::{Key, Known};
-use super::provisional;
+use super::queue::keyed;
 use super::state::Attempt;
 
 /// How long a write that must not overtake others waits for them, when the ledger answers.
@@ -147,17 +147,12 @@ impl Core {
             // What is left of it is too old.
             state.known.forget(key);
         }
-        state.change(key, |known| {
-            known.learn(asked, outcome, now);
-            if Known::is_held_by(asked, outcome) {
-                known.renew();
-            }
-        });
+        state.change(key, |known| known.learn(asked, outcome, now));
     }
 
     /// A write of a session that goes on also without the ledger, which is asked first, and not for long.
     async fn tried(self: &Arc<Self>, key: &Key, command: Command) -> Result<Stored, Failure> {
-        let command = provisional::keyed(command, self.entropy.as_ref())?;
+        let command = keyed(command, self.entropy.as_ref())?;
         let mut first = self.try_first(key, &command);
         let failure = match self.tried_first(key, &command, &mut first).await {
             Tried::Answered(answer) => return *answer,
@@ -239,11 +234,15 @@ impl Core {
     /// Whether a write can be answered before the ledger has been found to be away: a lease cannot, nor the end of a turn
     /// that is not known here.
     fn can_wait_at_once(&self, key: &Key, command: &Command) -> bool {
-        let state = self.state();
-        let now = self.clock.now();
-        state
-            .known(key)
-            .is_some_and(|known| provisional::outcome(command, known, &self.keyring, now).is_some())
+        match &command.write {
+            Write::Lease(_) => false,
+            Write::Close(close) => {
+                let state = self.state();
+                let known = state.known(key);
+                known.is_some_and(|known| known.turn(close.turn_id).is_some())
+            }
+            _ => true,
+        }
     }
 
     fn slow(&self) -> Failure {
@@ -261,7 +260,9 @@ impl Core {
             Err(failure) if failure.code == ErrorCode::StaleFence => {
                 let fence = asked.scope.hold.map_or(0, |hold| hold.fence);
                 let mut state = self.state();
-                let newest = state.known(key).is_some_and(|known| known.fence <= fence);
+                let newest = state
+                    .known(key)
+                    .is_some_and(|known| known.lease.fence <= fence);
                 if newest && !state.is_queued(key) {
                     state.known.forget(key);
                 }

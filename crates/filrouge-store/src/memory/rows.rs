@@ -32,6 +32,8 @@ pub(crate) struct Rows {
     pub(crate) drafts: BTreeMap<(SessionPk, u64), DraftRow>,
     pub(crate) draft_chunks: BTreeMap<(SessionPk, u64, u64), DraftChunk>,
     pub(crate) checkpoints: BTreeMap<(SessionPk, u64), CheckpointRow>,
+    /// The seq that the items of a session begin at, where that is not 1.
+    pub(crate) floors: BTreeMap<SessionPk, u64>,
 }
 
 impl Rows {
@@ -164,7 +166,11 @@ impl View for Rows {
             .records
             .range((pk, 0)..=(pk, u64::MAX))
             .next_back()
-            .map_or(0, |(_, row)| row.last_seq()))
+            .map_or(self.first_seq(pk)? - 1, |(_, row)| row.last_seq()))
+    }
+
+    fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
+        Ok(self.floors.get(&pk).copied().unwrap_or(1))
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {

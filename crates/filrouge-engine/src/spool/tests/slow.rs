@@ -7,7 +7,6 @@ use std::time::Duration;
 use filrouge_store::command::{Command, Hold, PutCheckpoint, Write};
 use filrouge_types::ErrorCode;
 
-use super::super::queue::Queueing;
 use super::world::{Process, Way, World, item, sid, state, user};
 use crate::caller::Caller;
 use crate::{AppendItems, RenewLease};
@@ -156,22 +155,15 @@ async fn a_write_under_a_fence_that_was_passed_on_meanwhile_is_not_kept() {
         };
         let core = &process.spool.core;
         let key = core.key(&command).unwrap();
-        let outcome = {
-            let state = core.state();
-            let known = state.known(&key).unwrap();
-            let now = core.clock.now();
-            super::super::provisional::outcome(&command, known, &core.keyring, now).unwrap()
-        };
-        let queueing = Queueing {
-            lease: None,
-            command: super::super::provisional::queued(&command, core.clock.now()),
-            outcome,
-            attempt: None,
-        };
-        let put = core.enqueue(&key, queueing).await;
+        let put = core.enqueue(&key, command, None).await;
         assert_eq!(put.is_ok(), kept, "{fence}: {put:?}");
         if let Err(refused) = put {
-            assert_eq!(refused.code, ErrorCode::StaleFence);
+            let newer = fence > second;
+            let code = match newer {
+                true => ErrorCode::StoreUnavailable,
+                false => ErrorCode::StaleFence,
+            };
+            assert_eq!(refused.code, code);
         }
     }
 }
