@@ -1,5 +1,6 @@
 //! Asking Redis: within one timeout, past the breaker, on a connection that is there.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use filrouge_types::Failure;
@@ -8,16 +9,15 @@ use tokio::task::JoinSet;
 
 use crate::breaker::Breaker;
 use crate::connect::{Connection, Connections, Lent};
-use crate::counts::{Counters, one_more};
+use crate::counts::RedisCounts;
 use crate::error::{Trouble, damaged, unavailable};
-use crate::scripts::with_text;
 use crate::writes::Writes;
 
 /// Whom requests go to, and how they fared.
 pub(crate) struct Caller {
     pub(crate) connections: Connections,
     pub(crate) breaker: Breaker,
-    pub(crate) counters: Counters,
+    pub(crate) counts: Mutex<RedisCounts>,
     pub(crate) writes: Writes,
     pub(crate) timeout: Duration,
 }
@@ -50,13 +50,13 @@ impl Caller {
         self.plain(first.unwrap_or(Value::Nil))
     }
 
-    /// The answers of all commands, in order; a script that Redis does not know is sent again with its text.
+    /// The answers of all commands, in order.
     pub(crate) async fn answers(&self, ask: Ask) -> Result<Vec<Value>, Failure> {
         let permit = self.breaker.enter().map_err(|why| {
-            one_more(&self.counters.skipped);
+            RedisCounts::one_more(&self.counts, |counts| &mut counts.skipped);
             unavailable(why)
         })?;
-        let asked = tokio::time::timeout(self.timeout, self.within(&ask)).await;
+        let asked = tokio::time::timeout(self.timeout, self.exchange(&ask)).await;
         let trouble = match asked {
             Ok(Ok(answers)) => {
                 permit.answered();
@@ -75,50 +75,9 @@ impl Caller {
                 )
             }
         };
-        one_more(&self.counters.unanswered);
+        RedisCounts::one_more(&self.counts, |counts| &mut counts.unanswered);
         permit.failed(&trouble);
         Err(unavailable(trouble))
-    }
-
-    async fn within(&self, ask: &Ask) -> Result<Vec<Value>, Trouble> {
-        let mut answers = self.exchange(ask).await?;
-        let (places, again) = self.unknown(ask, &answers);
-        if !again.is_empty() {
-            let second = self.exchange(&Ask::Of(again)).await?;
-            for (place, answer) in places.into_iter().zip(second) {
-                answers[place] = answer;
-            }
-        }
-        Ok(answers)
-    }
-
-    /// The calls whose script Redis does not know, in order, and where their answers belong. The first one that a server
-    /// gets brings the text, by which it knows it from then on.
-    fn unknown(&self, ask: &Ask, answers: &[Value]) -> (Vec<usize>, Vec<Group>) {
-        let (mut places, mut again) = (Vec::new(), Vec::new());
-        if let Ask::Of(groups) = ask {
-            let mut answers = answers.iter().enumerate();
-            for group in groups {
-                let unknown = group.iter().zip(&mut answers).filter(|(_, (_, answer))| {
-                    matches!(answer, Value::ServerError(e) if e.code() == "NOSCRIPT")
-                });
-                let (own, calls): (Vec<_>, Group) =
-                    unknown.map(|(call, (n, _))| (n, call.clone())).unzip();
-                if !own.is_empty() {
-                    places.extend(own);
-                    again.push(calls);
-                }
-            }
-        }
-        if !self.connections.cluster && again.len() > 1 {
-            again = vec![again.into_iter().flatten().collect()];
-        }
-        for first in again.iter_mut().filter_map(|group| group.first_mut()) {
-            if let Some(call) = with_text(first) {
-                *first = call;
-            }
-        }
-        (places, again)
     }
 
     /// Sends commands. On a connection that was lost since it was last used they are sent once more on a new one: a change
@@ -166,7 +125,9 @@ impl Caller {
                 if let Trouble::NoWrites(_) = trouble {
                     self.writes.refused(why);
                 }
-                if let Some(refused) = one_more(&self.counters.refused) {
+                if let Some(refused) =
+                    RedisCounts::one_more(&self.counts, |counts| &mut counts.refused)
+                {
                     tracing::warn!(
                         why,
                         refused,
@@ -180,7 +141,7 @@ impl Caller {
 
     /// Counts what is not ours, and says so.
     pub(crate) fn damaged(&self) -> Failure {
-        if let Some(damaged) = one_more(&self.counters.damaged) {
+        if let Some(damaged) = RedisCounts::one_more(&self.counts, |counts| &mut counts.damaged) {
             tracing::warn!(
                 damaged,
                 "[SESSIONS][HOT_DAMAGED] values in Redis are not what was put there"

@@ -81,8 +81,7 @@ pub(crate) struct Connections {
     current: Arc<Mutex<(u64, Option<Connection>)>>,
     /// Held while one is made: of many requests one makes it.
     opening: Arc<tokio::sync::Mutex<()>>,
-    /// Whether scripts have to be known to several servers.
-    pub(crate) cluster: bool,
+    cluster: bool,
     timeout: Duration,
     db: i64,
 }

@@ -1,6 +1,6 @@
 //! What went wrong so far.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What went wrong since the hot store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,29 +15,15 @@ pub struct RedisCounts {
     pub damaged: u64,
 }
 
-/// The counters themselves.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) unanswered: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) damaged: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn read(&self) -> RedisCounts {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        RedisCounts {
-            unanswered: read(&self.unanswered),
-            skipped: read(&self.skipped),
-            refused: read(&self.refused),
-            damaged: read(&self.damaged),
-        }
+impl RedisCounts {
+    /// Counts one more; whether it is worth a line of the log: the first one, and ever fewer of those that follow.
+    pub(crate) fn one_more(
+        all: &Mutex<Self>,
+        of: impl FnOnce(&mut Self) -> &mut u64,
+    ) -> Option<u64> {
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = of(&mut all);
+        *count += 1;
+        count.is_power_of_two().then_some(*count)
     }
-}
-
-/// Counts one more; whether it is worth a line of the log: the first one, and ever fewer of those that follow.
-pub(crate) fn one_more(counter: &AtomicU64) -> Option<u64> {
-    let count = counter.fetch_add(1, Ordering::Relaxed) + 1;
-    count.is_power_of_two().then_some(count)
 }

@@ -1,6 +1,7 @@
 //! The port, over Redis.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use filrouge_store::hot::{
@@ -13,7 +14,7 @@ use crate::breaker::Breaker;
 use crate::call::{Ask, Caller, Group};
 use crate::connect::Connections;
 use crate::copy::{self, Damaged};
-use crate::counts::{Counters, RedisCounts};
+use crate::counts::RedisCounts;
 use crate::error::Trouble;
 use crate::options::Options;
 use crate::scripts::{ADVANCE, COMMIT, FILL, FORGET, FORGET_RECENT, name};
@@ -48,7 +49,7 @@ impl RedisHot {
             caller: Caller {
                 connections: Connections::new(options)?,
                 breaker: Breaker::default(),
-                counters: Counters::default(),
+                counts: Mutex::default(),
                 writes: Writes::default(),
                 timeout: options.timeout,
             },
@@ -60,7 +61,8 @@ impl RedisHot {
     /// What went wrong so far.
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
-        self.caller.counters.read()
+        let counts = self.caller.counts.lock();
+        *counts.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn session(&self, key: &HotKey) -> String {
