@@ -81,7 +81,10 @@ struct Core {
     /// Locked before the state, when both are.
     files: Mutex<Files>,
     state: Mutex<State>,
+    /// Something waits that did not before.
     wake: Notify,
+    /// The ledger answers again.
+    up: Notify,
     probe: Arc<Probe>,
     /// Changes whenever a session has nothing more that waits.
     settled: watch::Sender<u64>,
@@ -136,6 +139,7 @@ impl Spooling {
             files: Mutex::new(files),
             state: Mutex::default(),
             wake: Notify::new(),
+            up: Notify::new(),
             probe,
             settled: watch::Sender::new(0),
         });

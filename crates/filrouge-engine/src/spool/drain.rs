@@ -8,8 +8,8 @@ use std::time::Duration;
 use filrouge_store::command::{Command, Outcome};
 use filrouge_store::{Ledger, Stored};
 use filrouge_types::{ErrorCode, Failure};
-use tokio::sync::watch;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Core;
@@ -29,183 +29,117 @@ const TRIES: u8 = 5;
 /// How long a small question to the ledger may take, in the patience of a write.
 const PROBE: u32 = 5;
 
-/// Drains until it is stopped, between two writes.
+/// What the sessions share that are drained.
+struct Drain {
+    core: Arc<Core>,
+    stop: watch::Receiver<bool>,
+    at_once: Semaphore,
+    /// Whoever asks a ledger that is away holds it; the others wait in line.
+    asking: Mutex<Asking>,
+}
+
+/// When a ledger that is away is asked next, and how long it is left alone then.
+struct Asking {
+    next: Instant,
+    pause: Duration,
+}
+
+/// Drains until it is stopped, between two writes: a task for each session of which writes wait.
 pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
-    let mut drain = Drain {
-        rests: Rest::new(core.options.pause.0),
+    let drain = Arc::new(Drain {
         core: core.clone(),
         stop: stop.clone(),
-        tasks: JoinSet::new(),
-        keys: HashMap::new(),
-        resting: HashMap::new(),
-        probing: false,
-    };
+        at_once: Semaphore::new(AT_ONCE),
+        asking: Mutex::new(Asking {
+            next: Instant::now(),
+            pause: core.options.pause.0,
+        }),
+    });
+    let (mut tasks, mut drained) = (JoinSet::new(), HashMap::new());
     while !*stop.borrow_and_update() {
-        let again = drain.go_on();
-        let again = async {
-            match again {
-                Some(at) => tokio::time::sleep_until(at).await,
-                None => std::future::pending().await,
-            }
-        };
+        let queued: Vec<Key> = core.state().queues.keys().cloned().collect();
+        for key in queued {
+            let of = key.clone();
+            drained
+                .entry(key)
+                .or_insert_with(|| tasks.spawn(session(drain.clone(), of)).id());
+        }
         tokio::select! {
             () = core.wake.notified() => {}
-            Some(ended) = drain.tasks.join_next_with_id() => drain.ended(ended),
-            () = again => {}
+            Some(ended) = tasks.join_next_with_id() => {
+                let id = match ended {
+                    Ok((id, ())) => id,
+                    Err(error) => {
+                        tracing::error!(%error, "[SPOOL] a task of the drain has ended by itself");
+                        error.id()
+                    }
+                };
+                drained.retain(|_, task| *task != id);
+            }
             changed = stop.changed() => if changed.is_err() { break },
         }
     }
-    let ended = async { while drain.tasks.join_next().await.is_some() {} };
+    let ended = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(TRY, ended).await.is_err() {
         tracing::warn!("[SPOOL] a write has no answer: it is done again by the next process");
     }
 }
 
-/// When somebody is asked again.
-struct Rest {
-    until: Instant,
-    pause: Duration,
-}
-
-impl Rest {
-    fn new(pause: Duration) -> Self {
-        Self {
-            until: Instant::now(),
-            pause,
+/// Drains one session. One whose first write is not taken rests, ever longer.
+async fn session(drain: Arc<Drain>, key: Key) {
+    let (core, mut stop) = (&drain.core, drain.stop.clone());
+    let (first_pause, most) = core.options.pause;
+    let mut pause = first_pause;
+    while !*stop.borrow() {
+        let is_asked = tokio::select! {
+            is_asked = drain.may_ask() => is_asked,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        if !is_asked {
+            continue;
         }
+        // It is never closed.
+        let one_of_many = drain.at_once.acquire().await;
+        let Some(head) = core.head(&key) else {
+            return;
+        };
+        if first(core, &key, head).await {
+            pause = first_pause;
+            continue;
+        }
+        drop(one_of_many);
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+        pause = (pause * 2).min(most);
     }
-
-    /// Ever longer.
-    fn begin(&mut self, most: Duration) {
-        self.until = Instant::now() + self.pause;
-        self.pause = (self.pause * 2).min(most);
-    }
-}
-
-/// How a task of the drain has ended.
-enum Ended {
-    /// Whether the ledger answers.
-    Probed(bool),
-    /// Nothing of the session waits any more.
-    Drained,
-    /// Its first write is not taken just now; whether others were before.
-    Stuck { moved: bool },
-}
-
-struct Drain {
-    core: Arc<Core>,
-    stop: watch::Receiver<bool>,
-    tasks: JoinSet<Ended>,
-    /// The sessions that are being drained.
-    keys: HashMap<Id, Key>,
-    /// Those that are not asked for a while.
-    resting: HashMap<Key, Rest>,
-    /// The ledger is being asked whether it is back.
-    probing: bool,
-    /// When it is asked next.
-    rests: Rest,
 }
 
 impl Drain {
-    /// Begins what is due; when to look again if nothing happens before.
-    fn go_on(&mut self) -> Option<Instant> {
-        if !self.core.state().is_down() {
-            self.rests = Rest::new(self.core.options.pause.0);
-            let (due, next) = self.due();
-            due.into_iter().for_each(|key| self.begin(key));
-            return next;
+    /// Whether the ledger can be asked to take a write. While it is away one session after the other finds that out, the
+    /// one that was asked longest ago first.
+    async fn may_ask(&self) -> bool {
+        let core = &self.core;
+        if !core.state().is_down() {
+            return true;
         }
-        if self.probing {
-            return None;
+        let (first, most) = core.options.pause;
+        let mut asking = self.asking.lock().await;
+        if asking.next + most < Instant::now() {
+            asking.pause = first;
         }
-        if self.rests.until > Instant::now() {
-            return Some(self.rests.until);
+        tokio::select! {
+            () = tokio::time::sleep_until(asking.next) => {}
+            () = core.up.notified() => {}
         }
-        self.probing = true;
-        let (core, mut stop) = (self.core.clone(), self.stop.clone());
-        self.tasks.spawn(async move {
-            tokio::select! {
-                answers = core.answers() => Ended::Probed(answers),
-                _ = stop.wait_for(|stop| *stop) => Ended::Probed(false),
-            }
-        });
-        None
-    }
-
-    /// The sessions that may be asked, as many as may be drained at once, and when the next one may.
-    fn due(&mut self) -> (Vec<Key>, Option<Instant>) {
-        let room = AT_ONCE.saturating_sub(self.keys.len());
-        let (mut due, mut next) = (Vec::new(), None::<Instant>);
-        let (now, state) = (Instant::now(), self.core.state());
-        self.resting.retain(|key, _| state.is_queued(key));
-        for key in state.queues.keys() {
-            if due.len() >= room {
-                break;
-            }
-            if self.keys.values().any(|k| k == key) {
-                continue;
-            }
-            match self.resting.get(key) {
-                Some(rest) if rest.until > now => {
-                    next = Some(next.map_or(rest.until, |at| at.min(rest.until)));
-                }
-                _ => due.push(key.clone()),
-            }
+        if !core.state().is_down() {
+            return true;
         }
-        (due, next)
-    }
-
-    /// The session that was asked longest ago.
-    fn next_to_try(&self) -> Option<Key> {
-        if self.keys.len() >= AT_ONCE {
-            return None;
-        }
-        let state = self.core.state();
-        let idle = state.queues.keys();
-        let idle = idle.filter(|key| !self.keys.values().any(|k| k == *key));
-        idle.min_by_key(|key| self.resting.get(key).map(|rest| rest.until))
-            .cloned()
-    }
-
-    fn begin(&mut self, key: Key) {
-        let (core, stop, of) = (self.core.clone(), self.stop.clone(), key.clone());
-        let task = self
-            .tasks
-            .spawn(async move { session(&core, &of, &stop).await });
-        self.keys.insert(task.id(), key);
-    }
-
-    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>) {
-        let (first, most) = self.core.options.pause;
-        let (id, ended) = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                tracing::error!(%error, "[SPOOL] a task of the drain has ended by itself");
-                (error.id(), Ended::Stuck { moved: false })
-            }
-        };
-        let Some(key) = self.keys.remove(&id) else {
-            self.probing = false;
-            self.rests.begin(most);
-            // It answers what it is asked; one session finds out whether it takes writes.
-            if let (Ended::Probed(true), Some(key)) = (ended, self.next_to_try()) {
-                self.begin(key);
-            }
-            return;
-        };
-        match ended {
-            Ended::Stuck { moved } => {
-                let rest = self.resting.entry(key);
-                let rest = rest.or_insert_with(|| Rest::new(first));
-                if moved {
-                    rest.pause = first;
-                }
-                rest.begin(most);
-            }
-            Ended::Drained | Ended::Probed(_) => {
-                self.resting.remove(&key);
-            }
-        }
+        let answers = core.answers().await;
+        asking.next = Instant::now() + asking.pause;
+        asking.pause = (asking.pause * 2).min(most);
+        answers
     }
 }
 
@@ -221,21 +155,6 @@ pub(super) struct Done {
     pub(super) answer: Result<Stored, Failure>,
     /// Nothing, when the entry holds none.
     pub(super) command: Option<Command>,
-}
-
-/// Drains one session, as far as it goes.
-async fn session(core: &Arc<Core>, key: &Key, stop: &watch::Receiver<bool>) -> Ended {
-    let mut moved = false;
-    while !*stop.borrow() {
-        let Some(head) = core.head(key) else {
-            return Ended::Drained;
-        };
-        if !first(core, key, head).await {
-            break;
-        }
-        moved = true;
-    }
-    Ended::Stuck { moved }
 }
 
 /// Drains the first entry of a session; whether it is done with.
@@ -387,7 +306,7 @@ impl Core {
         if state.down.take().is_some() {
             let (entries, sessions) = (state.entries, state.queues.len());
             tracing::info!(entries, sessions, "[SPOOL] the ledger is back: draining");
-            self.wake.notify_one();
+            self.up.notify_waiters();
         }
     }
 }
