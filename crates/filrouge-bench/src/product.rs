@@ -31,7 +31,7 @@ impl Product {
             true => Some(keep_anchor(dir, &ledger, keyring).await?),
             false => None,
         };
-        Ok(Self::over(ledger, Arc::new(SystemClock), keeper, None))
+        Ok(Self::over(ledger, Arc::new(SystemClock), keeper))
     }
 
     /// Opens the SQLite store in `dir` with a hot store in front, as `filrouge serve` has it.
@@ -56,7 +56,7 @@ impl Product {
             options,
         );
         let clock = Arc::new(SystemClock);
-        let product = Self::over(scopes.clone(), clock, Some(keeper), Some(scopes.clone()));
+        let product = Self::over(scopes.clone(), clock, Some(keeper));
         Ok((product, scopes))
     }
 
@@ -68,15 +68,10 @@ impl Product {
         let clock = ledger.clock();
         let ledger: Arc<dyn Ledger> = Arc::new(ledger);
         let keeper = keep_anchor(dir, &ledger, keyring).await?;
-        Ok(Self::over(ledger, clock, Some(keeper), None))
+        Ok(Self::over(ledger, clock, Some(keeper)))
     }
 
-    fn over(
-        ledger: Arc<dyn Ledger>,
-        clock: Arc<dyn Clock>,
-        keeper: Option<AnchorKeeper>,
-        tiers: Option<Arc<TwoScopes>>,
-    ) -> Self {
+    fn over(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, keeper: Option<AnchorKeeper>) -> Self {
         let engine = Engine::new(
             ledger.clone(),
             Arc::new(OsEntropy),
@@ -85,7 +80,7 @@ impl Product {
         );
         let caller = Caller::local(TenantId::default_tenant(), None);
         Self {
-            engine: Arc::new(engine.with_tiers(tiers)),
+            engine: Arc::new(engine),
             ledger,
             caller,
             keeper,

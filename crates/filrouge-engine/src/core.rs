@@ -1,5 +1,6 @@
 //! What all services share: one ledger, and what is known of its use in this process.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -86,8 +87,8 @@ pub struct Core {
     pub(crate) runtime_context_dropped: AtomicU64,
     pub(crate) counts: CallCounters,
     pub(crate) index: OnceLock<Indexing>,
-    pub(crate) tiers: OnceLock<Arc<TwoScopes>>,
-    pub(crate) spool: OnceLock<Arc<Spooling>>,
+    pub(crate) tiers: Option<Arc<TwoScopes>>,
+    pub(crate) spool: Option<Arc<Spooling>>,
     pub(crate) links_refused: AtomicU64,
     live: OnceLock<Live>,
 }
@@ -112,6 +113,18 @@ pub(crate) fn text_item(
     }
 }
 
+/// The hot store in front of a ledger and the spool behind it: what the ledger itself is made of.
+fn found(ledger: &Arc<dyn Ledger>) -> (Option<Arc<TwoScopes>>, Option<Arc<Spooling>>) {
+    let spool = as_a::<Spooling>(ledger);
+    let behind = spool.as_ref().map_or(ledger, |spool| spool.inner());
+    (as_a(behind), spool)
+}
+
+fn as_a<T: Any + Send + Sync>(ledger: &Arc<dyn Ledger>) -> Option<Arc<T>> {
+    let any: Arc<dyn Any + Send + Sync> = ledger.clone();
+    any.downcast().ok()
+}
+
 impl Core {
     pub(crate) fn new(
         ledger: Arc<dyn Ledger>,
@@ -119,6 +132,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
+        let (tiers, spool) = found(&ledger);
         Self {
             ledger,
             entropy,
@@ -130,8 +144,8 @@ impl Core {
             runtime_context_dropped: AtomicU64::new(0),
             counts: CallCounters::default(),
             index: OnceLock::new(),
-            tiers: OnceLock::new(),
-            spool: OnceLock::new(),
+            tiers,
+            spool,
             links_refused: AtomicU64::new(0),
             live: OnceLock::new(),
         }

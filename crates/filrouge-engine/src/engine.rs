@@ -78,7 +78,8 @@ services! {
 }
 
 impl Engine {
-    /// The services over `ledger`.
+    /// The services over `ledger`: a plain one, one with a hot store in front ([`crate::scopes::TwoScopes`]), or either of
+    /// them with a spool ([`crate::spool::Spooling`]).
     #[must_use]
     pub fn new(
         ledger: Arc<dyn Ledger>,

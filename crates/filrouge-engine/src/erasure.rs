@@ -156,7 +156,7 @@ impl Erasure {
             Outcome::Erased(erased) => {
                 let (items, turns) = (erased.items, erased.turns);
                 tracing::info!(%session_id, items, turns, "[SESSIONS][ERASE]");
-                let tiers = self.tiers.get();
+                let tiers = self.tiers.as_ref();
                 let hot = tiers.map(|tiers| tiers.receipt(scope, &session_id));
                 let receipt = ErasureReceipt::new(session_id, erased, hot);
                 Ok(Written::new(receipt, false, stored.durability))

@@ -1,8 +1,6 @@
 //! What is in front of the ledger and behind it: the hot store and the spool, for the few who ask more of them than a
 //! ledger answers.
 
-use std::sync::Arc;
-
 use filrouge_store::Scope;
 use filrouge_types::{Failure, SessionId};
 
@@ -12,31 +10,16 @@ use crate::scopes::{RecentTurns, TwoScopes, session_ephemeral};
 use crate::spool::{Spooling, Waiting};
 
 impl Engine {
-    /// The same engine, whose ledger has this hot store in front.
-    #[must_use]
-    pub fn with_tiers(self, tiers: Option<Arc<TwoScopes>>) -> Self {
-        // An engine is made with one hot store or none.
-        let _ = tiers.map(|tiers| self.core.tiers.set(tiers));
-        self
-    }
-
-    /// The same engine, whose ledger has this spool behind it.
-    #[must_use]
-    pub fn with_spool(self, spool: Option<Arc<Spooling>>) -> Self {
-        let _ = spool.map(|spool| self.core.spool.set(spool));
-        self
-    }
-
     /// The ledger with its hot store, if there is one.
     #[must_use]
     pub fn tiers(&self) -> Option<&TwoScopes> {
-        self.core.tiers.get().map(AsRef::as_ref)
+        self.core.tiers.as_deref()
     }
 
     /// The ledger with its spool, if there is one.
     #[must_use]
     pub fn spool(&self) -> Option<&Spooling> {
-        self.core.spool.get().map(AsRef::as_ref)
+        self.core.spool.as_deref()
     }
 }
 
@@ -52,7 +35,7 @@ impl Core {
         session: &SessionId,
         limit: usize,
     ) -> Result<Option<RecentTurns>, Failure> {
-        match self.tiers.get() {
+        match &self.tiers {
             Some(tiers) => tiers.recent_turns(scope, session, limit).await,
             None => Ok(None),
         }
@@ -72,7 +55,7 @@ impl Core {
 
     /// Whether the session is in the hot store and nowhere else. No commit of the ledger concerns it then.
     pub(crate) async fn in_hot(&self, scope: &Scope, session: &SessionId) -> Result<bool, Failure> {
-        match self.tiers.get() {
+        match &self.tiers {
             Some(tiers) => tiers.in_hot(scope, session).await,
             None => Ok(false),
         }
@@ -85,8 +68,8 @@ impl Core {
         scope: &Scope,
         session: &SessionId,
     ) -> Result<bool, Failure> {
-        match self.tiers.get() {
-            Some(tiers) if !self.spool.get().is_some_and(|s| s.knows(scope, session)) => {
+        match &self.tiers {
+            Some(tiers) if !self.spool.as_ref().is_some_and(|s| s.knows(scope, session)) => {
                 tiers.is_ephemeral(scope, session).await
             }
             _ => Ok(false),
@@ -95,7 +78,7 @@ impl Core {
 
     /// What is known of a session whose writes wait in the spool, if the ledger does not answer.
     pub(crate) fn away(&self, scope: &Scope, session: &SessionId) -> Option<Waiting> {
-        let waiting = self.spool.get()?.waiting(scope, session)?;
+        let waiting = self.spool.as_ref()?.waiting(scope, session)?;
         waiting.down.then_some(waiting)
     }
 }

@@ -26,7 +26,7 @@ impl Upkeep {
     /// The ledger's; `store_unavailable` after 2 s when there is a spool that live calls go on in.
     pub async fn ask(&self) -> Result<(), Failure> {
         let asked = self.ledger.ask(|sight| sight.view.newest_log().map(|_| ()));
-        if self.spool.get().is_none() {
+        if self.spool.is_none() {
             return asked.await;
         }
         let late = |_| {

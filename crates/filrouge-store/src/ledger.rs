@@ -1,5 +1,7 @@
 //! The ledger port: what the engine asks of a durable store (DESIGN §13).
 
+use std::any::Any;
+
 use async_trait::async_trait;
 use filrouge_types::{Failure, SessionId};
 use tokio::sync::watch;
@@ -112,7 +114,7 @@ pub struct Backend {
 /// A write is answered once it is as durable as [`Stored::durability`] states (P1). All methods fail with codes of
 /// [`filrouge_types::ErrorCode`]; none tells failures apart by text.
 #[async_trait]
-pub trait Ledger: Send + Sync {
+pub trait Ledger: Any + Send + Sync {
     /// Does one write in a transaction.
     async fn write(&self, command: Command) -> Result<Stored, Failure>;
 

@@ -312,21 +312,17 @@ async fn open_in(
         standing = Some(found);
     }
     // The anchor witnesses the ledger itself; everybody else asks both scopes.
-    let (mut ledger, mut tiers, mut spool) = (ledger, None, None);
+    let mut ledger = ledger;
     if !config.unverified {
         if let Some(hot) = hot_store(config, process, &clock)? {
             let (keys, entropy) = (keyring.clone(), Arc::new(OsEntropy));
-            let both = TwoScopes::new(ledger, hot, keys, entropy, clock.clone(), config.scopes());
-            ledger = both.clone();
-            tiers = Some(both);
+            ledger = TwoScopes::new(ledger, hot, keys, entropy, clock.clone(), config.scopes());
         }
         // A ledger in memory is never away.
         let spools = process == Process::Server && config.spool.bytes > 0;
         if spools && config.store != StoreUrl::Memory {
             let (entropy, options) = (Arc::new(OsEntropy), config.spool.clone());
-            let opened = Spooling::open(ledger, keyring, entropy, clock.clone(), options)?;
-            ledger = opened.clone();
-            spool = Some(opened);
+            ledger = Spooling::open(ledger, keyring, entropy, clock.clone(), options)?;
         }
     }
     let mut engine = Engine::new(
@@ -334,9 +330,7 @@ async fn open_in(
         Arc::new(OsEntropy),
         clock,
         config.settings(),
-    )
-    .with_tiers(tiers)
-    .with_spool(spool);
+    );
     if index != Index::Unused
         && !config.unverified
         && let Some(index) = ledger_index::open(config, index == Index::Made).await?

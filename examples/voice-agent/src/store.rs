@@ -42,9 +42,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
         },
     };
     let spool = spooling(config, &ledger, &clock)?;
-    let ledger = spool
-        .clone()
-        .map_or(ledger, |spool| spool as Arc<dyn Ledger>);
+    let ledger = spool.map_or(ledger, |spool| spool as Arc<dyn Ledger>);
     let settings = Settings {
         runtime_context_allow: ["tool", "caller", "route", "messages"]
             .map(str::to_owned)
@@ -55,8 +53,7 @@ pub(crate) async fn open(config: &Config) -> anyhow::Result<Opened> {
         },
         ..Settings::default()
     };
-    let engine =
-        Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings).with_spool(spool);
+    let engine = Engine::new(ledger.clone(), Arc::new(OsEntropy), clock.clone(), settings);
     Ok(Opened {
         engine: Arc::new(engine),
         ledger,

@@ -174,7 +174,7 @@ impl Calls {
         session: &SessionId,
         request: &RequestId,
     ) -> Result<Option<Turn>, Failure> {
-        if let Some(spool) = self.spool.get()
+        if let Some(spool) = &self.spool
             && self.away(scope, session).is_some()
         {
             return Ok(spool.waiting_turn(scope, session, request));

@@ -179,7 +179,7 @@ impl Calls {
         }
         let resumed = resumed.1;
         let (checkpoint, state) = (resumed.checkpoint.as_ref(), resumed.state.as_deref());
-        if let Some(spool) = self.spool.get() {
+        if let Some(spool) = &self.spool {
             spool.resumed(scope, session, checkpoint, resumed.last_seq, state);
         }
         Ok((taken.written(resumed), taken.unclaimed))
@@ -193,7 +193,7 @@ impl Calls {
         session: &SessionId,
         wait: Duration,
     ) -> Result<Option<Waiting>, Failure> {
-        let Some(spool) = self.spool.get() else {
+        let Some(spool) = &self.spool else {
             return Ok(None);
         };
         let until = Instant::now() + wait;

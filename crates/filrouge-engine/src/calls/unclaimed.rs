@@ -139,7 +139,7 @@ impl Holds {
     pub(super) fn of(core: &Core) -> Self {
         Self {
             ledger: core.ledger.clone(),
-            spool: core.spool.get().cloned(),
+            spool: core.spool.clone(),
             clock: core.clock.clone(),
         }
     }

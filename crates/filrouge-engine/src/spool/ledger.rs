@@ -1,5 +1,7 @@
 //! A ledger with a spool, as a ledger.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use filrouge_store::command::{Command, Scope};
 use filrouge_store::ledger::{About, Backend, Health, Inspect};
@@ -13,6 +15,11 @@ use super::known::Known;
 use super::view::{SpoolView, Waiting};
 
 impl Spooling {
+    /// The ledger that it spools for.
+    pub(crate) fn inner(&self) -> &Arc<dyn Ledger> {
+        &self.core.inner
+    }
+
     /// What is known of a session whose writes wait for a ledger that does not answer, without its contents; `None` when
     /// none do, and for who may not see it.
     #[must_use]

@@ -123,7 +123,7 @@ impl World {
             options,
         );
         Process {
-            engine: self.engine(scopes.clone()).with_tiers(Some(scopes.clone())),
+            engine: self.engine(scopes.clone()),
             scopes,
             ledger_fate,
             hot_fate,

@@ -234,7 +234,6 @@ impl World {
         let spool = Spooling::open(link.clone(), keyring, entropy, clock.clone(), options).unwrap();
         let entropy = Arc::new(OsEntropy);
         let engine = Engine::new(spool.clone(), entropy, clock, Settings::default());
-        let engine = engine.with_spool(Some(spool.clone()));
         Process {
             link,
             spool,
