@@ -133,7 +133,8 @@ impl TwoScopes {
         ScopeCounts {
             steps_waiting: self.copies.waiting(),
             removals_waiting: self.copies.unremoved(),
-            ..self.tally.counts(self.ephemeral.counts())
+            ephemeral: self.ephemeral.counts(),
+            ..self.tally.counts()
         }
     }
 

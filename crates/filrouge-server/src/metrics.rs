@@ -95,11 +95,11 @@ fn scopes(app: &App, all: &mut Registry) {
         ConstCounter "logins" "Ephemeral sessions that got an owner and went to the ledger" = counts.logins;
         ConstCounter "links_refused" "Links that were refused because the session has another owner" = upkeep.links_refused();
         ConstCounter "late_turns_refused" "Turns that stayed behind in the hot store because the ledger did not take them" = counts.late_refused;
-        ConstCounter "ephemeral_went_back" "Ephemeral sessions that were forgotten because the hot store had lost writes" = counts.ephemeral_went_back;
-        ConstCounter "ephemeral_damaged" "Ephemeral sessions that were forgotten because their rows were not what was written" = counts.ephemeral_damaged;
-        ConstCounter "ephemeral_conflicts" "Writes to ephemeral sessions that were done again because another process was faster" = counts.ephemeral_conflicts;
-        ConstCounter "ephemeral_trimmed_turns" "Turns that ephemeral sessions dropped because of their bounds" = counts.ephemeral_trimmed_turns;
-        ConstCounter "ephemeral_loads" "Ephemeral sessions that were read from the hot store" = counts.ephemeral_loads;
+        ConstCounter "ephemeral_went_back" "Ephemeral sessions that were forgotten because the hot store had lost writes" = counts.ephemeral.went_back;
+        ConstCounter "ephemeral_damaged" "Ephemeral sessions that were forgotten because their rows were not what was written" = counts.ephemeral.damaged;
+        ConstCounter "ephemeral_conflicts" "Writes to ephemeral sessions that were done again because another process was faster" = counts.ephemeral.conflicts;
+        ConstCounter "ephemeral_trimmed_turns" "Turns that ephemeral sessions dropped because of their bounds" = counts.ephemeral.trimmed_turns;
+        ConstCounter "ephemeral_loads" "Ephemeral sessions that were read from the hot store" = counts.ephemeral.loads;
     }
     let reads = [
         (["hit"], counts.recent_hits),

@@ -20,7 +20,7 @@ mod rows;
 #[cfg(feature = "contract")]
 pub mod suite;
 
-pub use ephemeral::{Count, EphemeralCounts, EphemeralSessions, Gate, Keep, KeepItems, OpenGate};
+pub use ephemeral::{EphemeralCounts, EphemeralSessions, Gate, Keep, KeepItems, OpenGate};
 pub use keep::OWN_MEMBERS;
 pub use memory::{MemoryCounts, MemoryHot};
 

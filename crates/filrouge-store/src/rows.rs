@@ -17,6 +17,7 @@ mod head;
 mod key;
 mod log;
 mod note;
+mod piece;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -28,6 +29,7 @@ pub use head::{HeadCheckpoints, HeadLease, HeadRow};
 pub use key::{KeyRow, event_key, item_key, request_key};
 pub use log::{Change, LogEntry, LogRow};
 pub use note::{NOTE_MAX, NoteRow};
+pub(crate) use piece::Piece;
 pub use turn::TurnRow;
 
 /// A session's number in one store; never leaves the store.

@@ -99,7 +99,9 @@ impl Begun {
         match self.shared.remove(self.key, removal).await {
             Ok(()) => self.removal = None,
             Err(failure) => {
-                self.shared.tally.removals_failed.one();
+                self.shared
+                    .tally
+                    .count(|counts| counts.removals_failed += 1);
                 tracing::warn!(key = %self.key, code = failure.code.as_str(),
                     "[SESSIONS][HOT] a copy is not removed yet");
             }
@@ -144,7 +146,7 @@ impl Copies {
     pub(super) fn takes(&self) -> bool {
         let takes = self.shared.hot.failure().is_none();
         if !takes {
-            self.shared.tally.dropped.one();
+            self.shared.tally.count(|counts| counts.steps_dropped += 1);
         }
         takes
     }
@@ -159,7 +161,7 @@ impl Copies {
             before + bytes <= QUEUE_BYTES && self.jobs.try_send(Job::Step(key, step)).is_ok();
         if !sent {
             self.shared.done(bytes);
-            self.shared.tally.dropped.one();
+            self.shared.tally.count(|counts| counts.steps_dropped += 1);
         }
     }
 
@@ -238,8 +240,12 @@ impl Shared {
         steps.sort_by_key(|(key, step)| (*key, step.before.seq));
         let told: Vec<_> = steps.iter().map(|(_, step)| bytes_of(step)).collect();
         match self.tally.noted(self.hot.advance(steps).await) {
-            Ok(()) => self.tally.sent.add(told.len() as u64),
-            Err(_) => self.tally.dropped.add(told.len() as u64),
+            Ok(()) => self
+                .tally
+                .count(|counts| counts.steps_sent += told.len() as u64),
+            Err(_) => self
+                .tally
+                .count(|counts| counts.steps_dropped += told.len() as u64),
         }
         told.into_iter().for_each(|bytes| self.done(bytes));
     }

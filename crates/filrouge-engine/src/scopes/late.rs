@@ -33,12 +33,12 @@ impl TwoScopes {
             let turn_id = late.turn_id;
             match self.bring_turn(owner, session, late).await {
                 Ok(()) => {
-                    self.tally.late.one();
+                    self.tally.count(|counts| counts.late_turns += 1);
                     tracing::info!(tenant_id = %owner.tenant, session_id = %session, %turn_id,
                         "[SESSIONS][LOGIN] a turn came late");
                 }
                 Err(failure) if !failure.code.retry() => {
-                    self.tally.late_refused.one();
+                    self.tally.count(|counts| counts.late_refused += 1);
                     tracing::warn!(tenant_id = %owner.tenant, session_id = %session, %turn_id,
                         code = failure.code.as_str(), "[SESSIONS][LOGIN] a turn that came late was refused");
                 }

@@ -180,8 +180,9 @@ impl TwoScopes {
                 let (id, key) = (&session.session_id, self.key(&owner, &session.session_id));
                 self.known.put(key, InLedger::default());
                 if created {
-                    self.tally.logins.one();
-                    self.tally.backfilled.add(session.turn_count);
+                    self.tally.count(|counts| counts.logins += 1);
+                    self.tally
+                        .count(|counts| counts.backfilled_turns += session.turn_count);
                     tracing::info!(tenant_id = %tenant, session_id = %id, turns = session.turn_count,
                         items = session.last_seq, "[SESSIONS][LOGIN]");
                 }
@@ -287,7 +288,7 @@ impl TwoScopes {
                 if !self.ephemeral.holds(&scope.tenant, session).await? {
                     return Ok(true);
                 }
-                self.tally.late_refused.one();
+                self.tally.count(|counts| counts.late_refused += 1);
                 tracing::warn!(tenant_id = %scope.tenant, session_id = %session, code = failure.code.as_str(),
                     "[SESSIONS][LOGIN] what the hot store has of the session is not its owner's");
                 // What is somebody else's stays theirs. The rest comes with a write that shows the secret.

@@ -136,24 +136,29 @@ impl TwoScopes {
             self.page(&key, copy, limit)
         });
         let tally = &self.tally;
-        let (count, fill) = match found {
+        let miss = match found {
             Ok(page) => {
-                tally.hits.one();
+                tally.count(|counts| counts.recent_hits += 1);
                 return Some(RecentTurns {
                     turns: page.turns,
                     next_cursor: page.next_cursor,
                     as_of_seq: None,
                 });
             }
-            Err(Miss::Failing) => (&tally.unreadable, false),
-            Err(Miss::Unreadable) => (&tally.unreadable, true),
-            // Of a session without turns there is nothing to copy.
-            Err(Miss::Absent) => (&tally.absent, as_of.seq > 0),
-            Err(Miss::Stale) => (&tally.stale, true),
-            Err(Miss::Large) => (&tally.absent, false),
-            Err(Miss::Short) => (&tally.absent, self.reaches_further(&key, as_of.seq, limit)),
+            Err(miss) => miss,
         };
-        count.one();
+        let fill = match miss {
+            Miss::Failing | Miss::Large => false,
+            Miss::Unreadable | Miss::Stale => true,
+            // Of a session without turns there is nothing to copy.
+            Miss::Absent => as_of.seq > 0,
+            Miss::Short => self.reaches_further(&key, as_of.seq, limit),
+        };
+        tally.count(|counts| match miss {
+            Miss::Failing | Miss::Unreadable => counts.recent_unreadable += 1,
+            Miss::Stale => counts.recent_stale += 1,
+            Miss::Absent | Miss::Large | Miss::Short => counts.recent_absent += 1,
+        });
         if fill {
             self.filled.put(key, (as_of.seq, limit));
             self.fill(key, scope, session, limit);
@@ -194,7 +199,7 @@ impl TwoScopes {
             // From the turn before on, which the ledger has.
             page.next_cursor = oldest.filter(|n| *n > 1).map(|n| cursor(n - 1));
         }
-        self.tally.as_of.one();
+        self.tally.count(|counts| counts.recent_as_of += 1);
         Ok(Some(RecentTurns {
             turns: page.turns,
             next_cursor: page.next_cursor,
@@ -315,7 +320,7 @@ async fn fill(
     });
     let fill = within(question.await?, bounds.bytes);
     tally.noted(hot.fill(&key, fill).await)?;
-    tally.fills.one();
+    tally.count(|counts| counts.recent_fills += 1);
     Ok(())
 }
 

@@ -1,46 +1,42 @@
 //! What is counted of two scopes, and whether the hot store is in trouble.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use filrouge_store::hot::{Count, EphemeralCounts};
 use filrouge_types::Failure;
 
 use super::view::ScopeCounts;
 
-/// All counters.
+/// What was counted.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    pub(super) hits: Count,
-    pub(super) absent: Count,
-    pub(super) stale: Count,
-    pub(super) unreadable: Count,
-    pub(super) as_of: Count,
-    pub(super) fills: Count,
-    pub(super) sent: Count,
-    pub(super) dropped: Count,
-    pub(super) removals_failed: Count,
-    hot_failures: Count,
-    pub(super) logins: Count,
-    pub(super) backfilled: Count,
-    pub(super) late: Count,
-    pub(super) late_refused: Count,
+    counts: Mutex<ScopeCounts>,
     in_trouble: AtomicBool,
 }
 
 impl Tally {
+    pub(super) fn count(&self, add: impl FnOnce(&mut ScopeCounts)) {
+        add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What was counted; what others count or hold is the caller's to add.
+    pub(super) fn counts(&self) -> ScopeCounts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Counts a request that the hot store did not answer; the first one is told.
-    pub(super) fn hot_failed(&self, failure: &Failure) {
-        self.hot_failures.one();
+    fn hot_failed(&self, failure: &Failure) {
+        self.count(|counts| counts.hot_failures += 1);
         if !self.in_trouble.swap(true, Ordering::Relaxed) {
             tracing::warn!(code = failure.code.as_str(), %failure, "[SESSIONS][HOT] the hot store does not answer");
         }
     }
 
     /// The hot store has answered; after a failure that is told.
-    pub(super) fn hot_answered(&self) {
+    fn hot_answered(&self) {
         if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed)
         {
-            let failures = self.hot_failures.get();
+            let failures = self.counts().hot_failures;
             tracing::info!(failures, "[SESSIONS][HOT] the hot store answers again");
         }
     }
@@ -53,33 +49,6 @@ impl Tally {
             Err(_) => {}
         }
         answer
-    }
-
-    /// What was counted; what waits is the caller's to add.
-    pub(super) fn counts(&self, ephemeral: EphemeralCounts) -> ScopeCounts {
-        ScopeCounts {
-            recent_hits: self.hits.get(),
-            recent_absent: self.absent.get(),
-            recent_stale: self.stale.get(),
-            recent_unreadable: self.unreadable.get(),
-            recent_as_of: self.as_of.get(),
-            recent_fills: self.fills.get(),
-            steps_sent: self.sent.get(),
-            steps_dropped: self.dropped.get(),
-            steps_waiting: 0,
-            removals_failed: self.removals_failed.get(),
-            removals_waiting: 0,
-            hot_failures: self.hot_failures.get(),
-            logins: self.logins.get(),
-            backfilled_turns: self.backfilled.get(),
-            late_turns: self.late.get(),
-            late_refused: self.late_refused.get(),
-            ephemeral_went_back: ephemeral.went_back,
-            ephemeral_damaged: ephemeral.damaged,
-            ephemeral_conflicts: ephemeral.conflicts,
-            ephemeral_trimmed_turns: ephemeral.trimmed_turns,
-            ephemeral_loads: ephemeral.loads,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a ledger with a hot store in front reports (DESIGN §7).
 
-use filrouge_store::hot::HotBounds;
+use filrouge_store::hot::{EphemeralCounts, HotBounds};
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
 /// A hot store as the process that uses it sees it.
@@ -53,16 +53,8 @@ pub struct ScopeCounts {
     pub late_turns: u64,
     /// Turns left behind because the ledger did not take them.
     pub late_refused: u64,
-    /// Ephemeral sessions found in an older state than they had been in.
-    pub ephemeral_went_back: u64,
-    /// Ephemeral sessions that were forgotten because their rows were not what was written.
-    pub ephemeral_damaged: u64,
-    /// Commits to ephemeral sessions that were tried again because somebody else was faster.
-    pub ephemeral_conflicts: u64,
-    /// Turns of ephemeral sessions that went because there were too many.
-    pub ephemeral_trimmed_turns: u64,
-    /// Ephemeral sessions read from the hot store.
-    pub ephemeral_loads: u64,
+    /// What has happened to ephemeral sessions.
+    pub ephemeral: EphemeralCounts,
 }
 
 /// What has become of a session's redacted or erased contents in the hot store.

@@ -24,8 +24,7 @@ mod ledger;
 mod take_out;
 mod write;
 
-use counts::Counters;
-pub use counts::{Count, EphemeralCounts};
+pub use counts::EphemeralCounts;
 pub use gate::{Gate, OpenGate};
 use held::{Held, Named};
 pub use take_out::{Keep, KeepItems};
@@ -53,7 +52,7 @@ pub struct EphemeralSessions {
     turn_timeout: Duration,
     held: Mutex<Cache<HotKey, Slot>>,
     seen: Mutex<Cache<HotKey, Edition>>,
-    counters: Counters,
+    counts: Mutex<EphemeralCounts>,
     suspects: Mutex<Suspects>,
     commits: watch::Sender<u64>,
 }
@@ -79,7 +78,7 @@ impl EphemeralSessions {
             turn_timeout: Duration::from_secs(15 * 60),
             held: Mutex::new(Cache::new(CACHE_BYTES)),
             seen: Mutex::new(Cache::new(SEEN)),
-            counters: Counters::default(),
+            counts: Mutex::default(),
             suspects: Mutex::default(),
             commits: watch::Sender::new(0),
         }
@@ -217,7 +216,11 @@ impl EphemeralSessions {
     /// What has happened in this process.
     #[must_use]
     pub fn counts(&self) -> EphemeralCounts {
-        self.counters.counts()
+        *locked(&self.counts)
+    }
+
+    fn count(&self, add: impl FnOnce(&mut EphemeralCounts)) {
+        add(&mut locked(&self.counts));
     }
 
     /// Shows the session as the hot store has it now.

@@ -16,7 +16,6 @@ mod session;
 
 use keys::{Keys, Slot};
 use recent::RecentCopy;
-use session::Session;
 
 /// A hot store in memory. Nothing outlives the process.
 ///
@@ -87,7 +86,8 @@ impl MemoryHot {
     fn on_recent(&self, key: &HotKey, change: impl FnOnce(&mut RecentCopy) -> bool) {
         self.on_keys(|keys| {
             let most = keys.total_bytes;
-            keys.change(Slot::Recent(*key), |copy: &mut RecentCopy| {
+            keys.change(Slot::Recent(*key), |kept| {
+                let copy = &mut kept.recent;
                 let changed = change(copy);
                 if copy.bytes() > most {
                     copy.drop_turns();
@@ -116,15 +116,12 @@ impl HotStore for MemoryHot {
     }
 
     async fn edition(&self, key: &HotKey) -> Result<Option<Edition>, Failure> {
-        Ok(self.on_keys(|keys| {
-            let held: &Session = keys.get(Slot::Session(*key))?;
-            held.edition()
-        }))
+        Ok(self.on_keys(|keys| keys.get(Slot::Session(*key))?.session.edition()))
     }
 
     async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure> {
         let shared = self.on_keys(|keys| {
-            let held: &Session = keys.get(Slot::Session(*key))?;
+            let held = &keys.get(Slot::Session(*key))?.session;
             Some((held.edition()?, held.fields()))
         });
         // Bytes are copied outside of the lock.
@@ -151,7 +148,8 @@ impl HotStore for MemoryHot {
         self.on_keys(|keys| {
             let most = keys.total_bytes;
             let mut room = true;
-            let edition = keys.change(Slot::Session(*key), |held: &mut Session| {
+            let edition = keys.change(Slot::Session(*key), |kept| {
+                let held = &mut kept.session;
                 if held.edition() != expected {
                     return None;
                 }
@@ -165,7 +163,7 @@ impl HotStore for MemoryHot {
     async fn forget(&self, key: &HotKey, expected: Option<Edition>) -> Result<bool, Failure> {
         Ok(self.on_keys(|keys| {
             let slot = Slot::Session(*key);
-            let held = keys.get(slot).and_then(Session::edition);
+            let held = keys.get(slot).and_then(|kept| kept.session.edition());
             let goes = held.is_none() || expected.is_none() || held == expected;
             if goes {
                 keys.remove(slot);
@@ -175,10 +173,7 @@ impl HotStore for MemoryHot {
     }
 
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure> {
-        let shared = self.on_keys(|keys| {
-            let copy: &RecentCopy = keys.get(Slot::Recent(*key))?;
-            copy.newest(limit)
-        });
+        let shared = self.on_keys(|keys| keys.get(Slot::Recent(*key))?.recent.newest(limit));
         Ok(shared.map(recent::Newest::copied))
     }
 

@@ -2,42 +2,48 @@
 //!
 //! Only what a write has touched is encoded again, so that a write costs what it changes and not what the session holds.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use filrouge_types::ItemId;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Change, Field};
 use crate::codec::Malformed;
 use crate::keyring::Keyring;
-use crate::memory::rows::Rows;
-use crate::rows::{HeadRow, SessionPk, TurnRow};
+use crate::memory::rows::{Account, Rows};
+use crate::rows::{HeadRow, Piece, SessionPk, TurnRow};
 
 mod codec;
-mod piece;
 #[cfg(test)]
 mod tests;
 mod trim;
-mod tx;
 
-use piece::Piece;
 pub(super) use trim::Bounds;
 
 /// The number of the one session: MACs are over it, so it is the same in every process.
 pub(super) const PK: SessionPk = 1;
 
 /// The rows of one session, or of none, with what was changed of them since they were last put.
-#[derive(Default)]
 pub(super) struct HeldRows {
-    rows: Rows,
-    touched: BTreeSet<Piece>,
+    /// They keep account of what a write touches.
+    pub(super) rows: Rows,
     /// Fields that have been encoded, or are to go, since they were last put.
     pending: BTreeMap<Piece, Option<Vec<u8>>>,
     /// The bytes of each field's value, as they were last encoded.
     sizes: HashMap<Piece, usize>,
     /// Their sum.
     bytes: u64,
-    /// Where the items with keys stand.
-    item_keys: BTreeMap<u64, Vec<ItemId>>,
+}
+
+impl Default for HeldRows {
+    fn default() -> Self {
+        Self {
+            rows: Rows {
+                account: Some(Account::default()),
+                ..Rows::default()
+            },
+            pending: BTreeMap::new(),
+            sizes: HashMap::new(),
+            bytes: 0,
+        }
+    }
 }
 
 impl HeldRows {
@@ -48,8 +54,8 @@ impl HeldRows {
             let piece = codec::read(&mut held.rows, &field.name, &field.value)?;
             if let Piece::Item(id) = &piece {
                 let seq = held.rows.keys.get(&(PK, id.clone())).copied();
-                let at = held.item_keys.entry(seq.unwrap_or(0)).or_default();
-                at.push(id.clone());
+                let keys = &mut held.account().item_keys;
+                keys.entry(seq.unwrap_or(0)).or_default().push(id.clone());
             }
             held.bytes += field.value.len() as u64;
             if held.sizes.insert(piece, field.value.len()).is_some() {
@@ -72,7 +78,8 @@ impl HeldRows {
 
     /// Whether something was touched since it was last put.
     pub(super) fn is_changed(&self) -> bool {
-        !self.touched.is_empty() || !self.pending.is_empty()
+        let touched = |account: &Account| account.erased || !account.touched.is_empty();
+        self.rows.account.as_ref().is_some_and(touched) || !self.pending.is_empty()
     }
 
     /// What was changed since it was last put, and from now on counts as put.
@@ -91,7 +98,13 @@ impl HeldRows {
 
     /// Encodes what was touched; its bytes are counted then.
     fn settle(&mut self) {
-        for piece in std::mem::take(&mut self.touched) {
+        let account = self.account();
+        let mut touched = std::mem::take(&mut account.touched);
+        if std::mem::take(&mut account.erased) {
+            let stays = |piece: &&Piece| matches!(piece, Piece::Session | Piece::Head);
+            touched.extend(self.sizes.keys().filter(|p| !stays(p)).cloned());
+        }
+        for piece in touched {
             let value = codec::write(&self.rows, &piece);
             let before = match &value {
                 Some(value) => self.sizes.insert(piece.clone(), value.len()),
@@ -149,11 +162,9 @@ impl HeldRows {
         turns.filter(|turn| turn.status == filrouge_types::TurnStatus::Open)
     }
 
-    fn oldest(&self) -> Option<&TurnRow> {
-        self.rows.turns.values().next()
-    }
-
-    fn touch(&mut self, piece: Piece) {
-        self.touched.insert(piece);
+    fn account(&mut self) -> &mut Account {
+        self.rows.account.get_or_insert_default()
     }
 }
+
+const _: () = assert!(PK == 1, "rows in memory number their first session so");

@@ -10,7 +10,7 @@ use crate::command::{Scope, SessionFilter};
 use crate::record::RecordRow;
 use crate::rows::{
     CheckpointRow, DraftChunk, DraftRow, EventPlace, EventRow, HeadRow, KeyRow, LogRow, NoteRow,
-    RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key, request_key,
+    Piece, RECORDS_BYTES, SessionPk, SessionRow, Stored, TurnRow, Tx, View, item_key, request_key,
     until_full,
 };
 
@@ -34,6 +34,19 @@ pub(crate) struct Rows {
     pub(crate) checkpoints: BTreeMap<(SessionPk, u64), CheckpointRow>,
     /// The seq that the items of a session begin at, where that is not 1.
     pub(crate) floors: BTreeMap<SessionPk, u64>,
+    /// Kept of the rows of one session that a hot store has: there its oldest turns are let go.
+    pub(crate) account: Option<Account>,
+}
+
+/// What was done to the rows of one session.
+#[derive(Default)]
+pub(crate) struct Account {
+    /// What was put or taken away.
+    pub(crate) touched: BTreeSet<Piece>,
+    /// Whether everything but the session's row and head was taken away.
+    pub(crate) erased: bool,
+    /// Where the items with keys stand.
+    pub(crate) item_keys: BTreeMap<u64, Vec<ItemId>>,
 }
 
 impl Rows {
@@ -44,6 +57,17 @@ impl Rows {
             row,
             head: self.heads.get(&pk).cloned(),
         })
+    }
+
+    /// Of one session alone.
+    pub(crate) fn oldest(&self) -> Option<&TurnRow> {
+        self.turns.values().next()
+    }
+
+    pub(crate) fn touch(&mut self, piece: Piece) {
+        if let Some(account) = &mut self.account {
+            account.touched.insert(piece);
+        }
     }
 }
 
@@ -169,8 +193,21 @@ impl View for Rows {
             .map_or(self.first_seq(pk)? - 1, |(_, row)| row.last_seq()))
     }
 
+    /// Where the oldest turn begins, if there were older ones.
     fn first_seq(&self, pk: SessionPk) -> Result<u64, Failure> {
-        Ok(self.floors.get(&pk).copied().unwrap_or(1))
+        let trimmed = self.first_ordinal(pk)? > 1;
+        let oldest = self.oldest().filter(|_| trimmed);
+        let floor = self.floors.get(&pk).copied();
+        Ok(oldest.map(|turn| turn.first_seq).or(floor).unwrap_or(1))
+    }
+
+    fn first_ordinal(&self, _: SessionPk) -> Result<u64, Failure> {
+        let oldest = self.oldest().filter(|_| self.forgets());
+        Ok(oldest.map_or(1, |turn| turn.ordinal))
+    }
+
+    fn forgets(&self) -> bool {
+        self.account.is_some()
     }
 
     fn item_seq(&self, pk: SessionPk, id: &ItemId) -> Result<Option<u64>, Failure> {
@@ -314,6 +351,7 @@ impl View for Rows {
 
 impl Tx for Rows {
     fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+        self.touch(Piece::Session);
         let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
         self.names
             .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
@@ -322,32 +360,41 @@ impl Tx for Rows {
     }
 
     fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+        self.touch(Piece::Head);
         self.heads.insert(pk, head.clone());
         Ok(())
     }
 
     fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.touch(Piece::Turn(row.place()));
         self.turn_ids.insert(row.turn_id, (pk, row.place()));
         self.turns.insert((pk, row.place()), row.clone());
         Ok(())
     }
 
     fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.touch(Piece::Turn(row.place()));
         self.turns.insert((pk, row.place()), row.clone());
         Ok(())
     }
 
     fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.touch(Piece::Record(row.first_seq));
         self.records.insert((pk, row.first_seq), row.clone());
         Ok(())
     }
 
     fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.touch(Piece::Record(row.first_seq));
         self.records.insert((pk, row.first_seq), row.clone());
         Ok(())
     }
 
     fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+        self.touch(Piece::Item(id.clone()));
+        if let Some(account) = &mut self.account {
+            account.item_keys.entry(seq).or_default().push(id.clone());
+        }
         self.keys.insert((pk, id.clone()), seq);
         Ok(())
     }
@@ -358,21 +405,27 @@ impl Tx for Rows {
         id: &RequestId,
         seq: u64,
     ) -> Result<(), Failure> {
+        self.touch(Piece::Request(id.clone()));
         self.requests.insert((pk, id.clone()), seq);
         Ok(())
     }
 
     fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        self.touch(Piece::Session);
         self.sessions.insert(pk, row.clone());
         Ok(())
     }
 
     fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
-        self.agents.insert((pk, agent.into()));
+        // Most items are of an agent that is known.
+        if self.agents.insert((pk, agent.into())) {
+            self.touch(Piece::Agent(agent.into()));
+        }
         Ok(())
     }
 
     fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+        self.touch(Piece::Event(row.number));
         self.event_keys
             .insert((pk, row.event.key.clone()), row.number);
         self.events.insert((pk, row.number), row.clone());
@@ -380,22 +433,28 @@ impl Tx for Rows {
     }
 
     fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+        self.touch(Piece::Checkpoint(row.checkpoint.seq));
         self.checkpoints
             .insert((pk, row.checkpoint.seq), row.clone());
         Ok(())
     }
 
     fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+        self.touch(Piece::Checkpoint(seq));
         self.checkpoints.remove(&(pk, seq));
         Ok(())
     }
 
     fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
-        self.notes.insert(row.name.clone(), row.clone());
+        // A note is of no session.
+        if self.account.is_none() {
+            self.notes.insert(row.name.clone(), row.clone());
+        }
         Ok(())
     }
 
     fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+        self.touch(Piece::Draft(row.place));
         self.drafts.insert((pk, row.place), row.clone());
         Ok(())
     }
@@ -406,23 +465,35 @@ impl Tx for Rows {
         place: u64,
         chunk: &DraftChunk,
     ) -> Result<(), Failure> {
+        self.touch(Piece::Chunk(place, chunk.number));
         let key = (pk, place, chunk.number);
         self.draft_chunks.insert(key, chunk.clone());
         Ok(())
     }
 
     fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
-        self.draft_chunks
-            .retain(|(p, at, _), _| (*p, *at) != (pk, place));
+        let chunks = self
+            .draft_chunks
+            .range((pk, place, 0)..=(pk, place, u64::MAX));
+        let numbers: Vec<_> = chunks.map(|((_, _, number), _)| *number).collect();
+        for number in numbers {
+            self.draft_chunks.remove(&(pk, place, number));
+            self.touch(Piece::Chunk(place, number));
+        }
         Ok(())
     }
 
     fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        self.touch(Piece::Draft(place));
         self.drafts.remove(&(pk, place));
         self.clear_draft_chunks(pk, place)
     }
 
     fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        if let Some(account) = &mut self.account {
+            account.erased = true;
+            account.item_keys.clear();
+        }
         self.records.retain(|(p, _), _| *p != pk);
         self.keys.retain(|(p, _), _| *p != pk);
         self.requests.retain(|(p, _), _| *p != pk);
@@ -438,7 +509,10 @@ impl Tx for Rows {
     }
 
     fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
-        self.log.insert(row.commit_no, row.clone());
+        // The commit log is of a whole store.
+        if self.account.is_none() {
+            self.log.insert(row.commit_no, row.clone());
+        }
         Ok(())
     }
 }

@@ -51,7 +51,7 @@ impl EphemeralSessions {
     pub(super) async fn fetched(&self, named: Named<'_>) -> Result<Option<Held>, Failure> {
         for _ in 0..super::TRIES {
             let seen = self.seen(&named.key);
-            self.counters.loads.one();
+            self.count(|counts| counts.loads += 1);
             let Some(loaded) = self.hot.load(&named.key).await? else {
                 return Ok(None);
             };
@@ -109,7 +109,7 @@ impl EphemeralSessions {
 
     /// Forgets a session that the hot store has in an older state than it had before.
     async fn lost(&self, named: Named<'_>, edition: Edition) -> Result<bool, Failure> {
-        self.counters.went_back.one();
+        self.count(|counts| counts.went_back += 1);
         tracing::warn!(
             session_id = %named.session,
             version = edition.version,
@@ -126,7 +126,7 @@ impl EphemeralSessions {
         edition: Edition,
         failure: &Failure,
     ) -> Result<bool, Failure> {
-        self.counters.damaged.one();
+        self.count(|counts| counts.damaged += 1);
         tracing::warn!(
             tenant_id = %named.tenant,
             session_id = %named.session,
@@ -141,7 +141,7 @@ impl EphemeralSessions {
     fn read(&self, named: Named<'_>, loaded: &Loaded) -> Result<Held, Failure> {
         let broken = |what| Failure::integrity(named.session.as_str(), None, what);
         let rows = HeldRows::decode(&loaded.fields).map_err(|_| broken("a row is malformed"))?;
-        let stored = rows.session(named.tenant, named.session, None)?;
+        let stored = rows.rows.session(named.tenant, named.session, None)?;
         let stored = stored.ok_or_else(|| broken("its row is missing, or another one's"))?;
         // What is suspect is for whoever asks to be told; here it is about what was loaded alone.
         let suspects = Suspects::default();
@@ -164,7 +164,7 @@ impl EphemeralSessions {
         suspects: &'s Suspects,
     ) -> Sight<'s, dyn View + 's> {
         Sight {
-            view: rows,
+            view: &rows.rows,
             keyring: &self.keyring,
             check: Check::Keyed,
             suspects,

@@ -74,7 +74,7 @@ impl EphemeralSessions {
         let held = |rows, edition| Held { rows, edition };
         let outcome = match (ruled, expected) {
             (Ok((outcome, trimmed)), _) if changed => {
-                self.counters.trimmed_turns.add(trimmed);
+                self.count(|counts| counts.trimmed_turns += trimmed);
                 outcome
             }
             // What changes nothing is answered only from the state that the store has.
@@ -103,7 +103,7 @@ impl EphemeralSessions {
         let change = rows.take_change();
         let committed = self.hot.commit(&named.key, expected, incarnation, change);
         let Some(edition) = committed.await? else {
-            self.counters.conflicts.one();
+            self.count(|counts| counts.conflicts += 1);
             return Ok(Tried::Stale(None));
         };
         self.see(named.key, edition);
@@ -123,7 +123,7 @@ impl EphemeralSessions {
             now: self.clock.now(),
             suspects: &suspects,
         };
-        let mut group = Group::begin(rows)?;
+        let mut group = Group::begin(&rows.rows)?;
         let written = self.written_turn(command);
         if let Write::Start(start) = &command.write {
             for id in self.silent(rows, &ctx, written) {
@@ -137,10 +137,10 @@ impl EphemeralSessions {
                     scope: Scope::new(command.scope.tenant.clone(), Viewer::Operator),
                     write: Write::Interrupt(interrupt),
                 };
-                rules::apply(rows, &mut group, &ctx, &swept)?;
+                rules::apply(&mut rows.rows, &mut group, &ctx, &swept)?;
             }
         }
-        let outcome = rules::apply(rows, &mut group, &ctx, command)?;
+        let outcome = rules::apply(&mut rows.rows, &mut group, &ctx, command)?;
         let mut trimmed = 0;
         if rows.is_changed() && grows(&command.write) {
             trimmed = rows.trim(&Bounds {

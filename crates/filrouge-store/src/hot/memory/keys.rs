@@ -23,55 +23,18 @@ pub(super) enum Slot {
     Recent(HotKey),
 }
 
-/// What lies under a key.
-pub(super) enum Kept {
-    Session(Session),
-    Recent(RecentCopy),
+/// What lies under a key: the one that its [`Slot`] names; the other one is empty.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) session: Session,
+    pub(super) recent: RecentCopy,
 }
 
 impl Kept {
     fn bytes(&self) -> u64 {
-        KEY_BYTES
-            + match self {
-                Self::Session(held) => held.bytes(),
-                Self::Recent(held) => held.bytes(),
-            }
+        KEY_BYTES + self.session.bytes() + self.recent.bytes()
     }
 }
-
-/// One of the two kinds of [`Kept`], named by the [`Slot`] of its kind.
-pub(super) trait Held: Default {
-    fn of(kept: &Kept) -> Option<&Self>;
-    fn of_mut(kept: &mut Kept) -> Option<&mut Self>;
-    fn kept(self) -> Kept;
-}
-
-macro_rules! held {
-    ($kind:ident, $held:ty) => {
-        impl Held for $held {
-            fn of(kept: &Kept) -> Option<&Self> {
-                match kept {
-                    Kept::$kind(held) => Some(held),
-                    _ => None,
-                }
-            }
-
-            fn of_mut(kept: &mut Kept) -> Option<&mut Self> {
-                match kept {
-                    Kept::$kind(held) => Some(held),
-                    _ => None,
-                }
-            }
-
-            fn kept(self) -> Kept {
-                Kept::$kind(self)
-            }
-        }
-    };
-}
-
-held!(Session, Session);
-held!(Recent, RecentCopy);
 
 struct Entry {
     kept: Kept,
@@ -141,33 +104,30 @@ impl Keys {
     }
 
     /// What lies under a key whose time is not over.
-    pub(super) fn get<T: Held>(&self, slot: Slot) -> Option<&T> {
+    pub(super) fn get(&self, slot: Slot) -> Option<&Kept> {
         let entry = self.entries.get(&slot)?;
-        if entry.expires <= self.now {
-            return None;
-        }
-        T::of(&entry.kept)
+        (entry.expires > self.now).then_some(&entry.kept)
     }
 
     /// Lets `change` change what lies under a key, or make it from what is empty. `None` from it: nothing was changed, and
     /// the key lives no longer for it.
-    pub(super) fn change<T: Held, R>(
+    pub(super) fn change<R>(
         &mut self,
         slot: Slot,
-        change: impl FnOnce(&mut T) -> Option<R>,
+        change: impl FnOnce(&mut Kept) -> Option<R>,
     ) -> Option<R> {
         self.drop_expired(slot);
         let done = match self.entries.get_mut(&slot) {
             Some(entry) => {
-                let done = change(T::of_mut(&mut entry.kept)?)?;
+                let done = change(&mut entry.kept)?;
                 self.order.remove(&entry.write);
                 done
             }
             None => {
-                let mut made = T::default();
+                let mut made = Kept::default();
                 let done = change(&mut made)?;
                 let entry = Entry {
-                    kept: made.kept(),
+                    kept: made,
                     bytes: 0,
                     write: 0,
                     expires: self.now,

@@ -4,12 +4,14 @@ use filrouge_types::{
     IdentityId, ItemId, ProjectId, RawJson, RequestId, SessionId, SessionStatus, TenantId, TurnId,
 };
 
-use super::{PK, Piece};
+use super::PK;
 use crate::codec::{Malformed, Reader, Write};
 use crate::command::{Erased, SessionToken};
 use crate::memory::rows::Rows;
 use crate::record::{FORMAT, RecordRow};
-use crate::rows::{CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, SessionRow, TurnRow};
+use crate::rows::{
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, Piece, SessionRow, TurnRow,
+};
 
 /// A row's bytes; `None` when it is not there.
 pub(super) fn write(rows: &Rows, piece: &Piece) -> Option<Vec<u8>> {

@@ -2,9 +2,10 @@
 
 use filrouge_types::{ErrorCode, Failure, TurnId, TurnStatus};
 
-use super::{HeldRows, PK, Piece};
+use super::{HeldRows, PK};
 use crate::hot::HotBounds;
 use crate::keyring::Keyring;
+use crate::rows::{Piece, Tx};
 
 /// What a session is trimmed to.
 pub(in crate::hot) struct Bounds<'a> {
@@ -39,7 +40,7 @@ impl HeldRows {
                 }
                 break;
             }
-            self.drop_turn(place);
+            self.drop_turn(place)?;
             self.drop_items();
             self.settle();
         }
@@ -53,11 +54,11 @@ impl HeldRows {
     /// The first place of the oldest turn, if it may go: the newest one stays.
     fn trimmed_next(&self, over: bool) -> Option<u64> {
         let newest = self.rows.turns.values().next_back()?.ordinal;
-        let oldest = self.oldest()?.ordinal;
+        let oldest = self.rows.oldest()?.ordinal;
         (over && oldest < newest).then_some(oldest << 8)
     }
 
-    fn drop_turn(&mut self, place: u64) {
+    fn drop_turn(&mut self, place: u64) -> Result<(), Failure> {
         let versions = self.rows.turns.range((PK, place)..=(PK, place | 0xff));
         let places: Vec<_> = versions
             .map(|((_, place), row)| (*place, row.turn_id))
@@ -70,52 +71,34 @@ impl HeldRows {
                 head.open_turns = head.open_turns.saturating_sub(1);
             }
             self.rows.turn_ids.remove(&id);
-            self.touch(Piece::Turn(place));
-            self.drop_draft(place);
+            self.rows.touch(Piece::Turn(place));
+            self.rows.delete_draft(PK, place)?;
         }
-    }
-
-    pub(super) fn drop_draft(&mut self, place: u64) {
-        self.rows.drafts.remove(&(PK, place));
-        self.touch(Piece::Draft(place));
-        self.drop_chunks(place);
-    }
-
-    pub(super) fn drop_chunks(&mut self, place: u64) {
-        let chunks = self
-            .rows
-            .draft_chunks
-            .range((PK, place, 0)..=(PK, place, u64::MAX));
-        let numbers: Vec<_> = chunks.map(|((_, _, number), _)| *number).collect();
-        for number in numbers {
-            self.rows.draft_chunks.remove(&(PK, place, number));
-            self.touch(Piece::Chunk(place, number));
-        }
+        Ok(())
     }
 
     /// Drops the records, with the keys of their items, that lie before the oldest turn.
     fn drop_items(&mut self) {
-        let Some(first) = self.oldest().map(|turn| turn.first_seq) else {
+        let Some(first) = self.rows.oldest().map(|turn| turn.first_seq) else {
             return;
         };
         while let Some((seq, last)) = self.oldest_record()
             && last < first
         {
             self.rows.records.remove(&(PK, seq));
-            self.touch(Piece::Record(seq));
+            self.rows.touch(Piece::Record(seq));
         }
-        let kept = self.item_keys.split_off(&first);
-        for id in std::mem::replace(&mut self.item_keys, kept)
-            .into_values()
-            .flatten()
-        {
+        let keys = &mut self.account().item_keys;
+        let kept = keys.split_off(&first);
+        let gone = std::mem::replace(keys, kept);
+        for id in gone.into_values().flatten() {
             self.rows.keys.remove(&(PK, id.clone()));
-            self.touch(Piece::Item(id));
+            self.rows.touch(Piece::Item(id));
         }
         // Only a session that was taken in from elsewhere has any.
         let requests = self.rows.requests.extract_if(.., |_, seq| *seq < first);
         let requests: Vec<_> = requests.map(|((_, id), _)| Piece::Request(id)).collect();
-        self.touched.extend(requests);
+        self.account().touched.extend(requests);
     }
 
     fn oldest_record(&self) -> Option<(u64, u64)> {
@@ -127,7 +110,7 @@ impl HeldRows {
         if let Some(mut head) = self.rows.heads.remove(&PK) {
             head.turn_rows = head.turn_rows.saturating_sub(gone);
             self.rows.heads.insert(PK, head.sealed(keyring, PK));
-            self.touch(Piece::Head);
+            self.rows.touch(Piece::Head);
             self.settle();
         }
     }

@@ -1,13 +1,13 @@
-//! What a field holds, and what it is called.
+//! The rows of one session by name, as a hot store keeps them: what a field holds, and what it is called.
 
 use filrouge_types::{ItemId, RequestId};
 
+use super::{item_key, request_key};
 use crate::chain::fingerprint;
-use crate::rows::{item_key, request_key};
 
 /// A row of the session; numbers are its keys.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Piece {
+pub(crate) enum Piece {
     /// The session's row.
     Session,
     /// Its head.
@@ -34,7 +34,7 @@ pub(super) enum Piece {
 
 impl Piece {
     /// The field's name: a letter and the key, those of any length hashed.
-    pub(super) fn name(&self) -> Vec<u8> {
+    pub(crate) fn name(&self) -> Vec<u8> {
         let mut name = vec![self.letter()];
         match self {
             Self::Session | Self::Head => {}
