@@ -7,9 +7,8 @@ use filrouge_store::command::{Command, Write};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
-use super::Core;
 use super::known::Key;
-use super::write::unavailable;
+use super::{Core, unavailable};
 
 impl Core {
     /// A write that takes contents away: of what waits and of dead letters as well (DESIGN §9).

@@ -14,12 +14,11 @@ use filrouge_types::{
     Turn, TurnId, UNPLACED,
 };
 
-use super::Core;
 use super::folder::Entry;
 use super::known::{Key, Known, KnownTurn};
 use super::lease::told;
 use super::state::State;
-use super::write::unavailable;
+use super::{Core, unavailable};
 
 /// Items of which nobody knows the place.
 const NOWHERE: Put = Put {
@@ -268,7 +267,13 @@ impl Here {
             let covered = checkpoint.as_ref().map_or(0, |c| c.seq).max(self.placed);
             let last = session.head.last_seq;
             let after = covered.max(last.saturating_sub(most as u64));
-            let items = sight.items_of(session, after, most)?.0;
+            let (mut items, mut seq) = (Vec::new(), after);
+            // A page of large items ends early.
+            while seq < last {
+                let page = sight.items_of(session, seq, most)?.0;
+                seq = page.last().map_or(last, |item| item.seq);
+                items.extend(page);
+            }
             Ok::<_, Failure>((checkpoint, items, after > covered))
         })??;
         items.iter_mut().for_each(|item| item.seq = UNPLACED);

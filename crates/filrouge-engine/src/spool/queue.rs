@@ -8,14 +8,13 @@ use filrouge_store::record::Batch;
 use filrouge_store::{Durability, Entropy, Stored, random_id};
 use filrouge_types::{ErrorCode, Failure, ItemId, Timestamp};
 
-use super::Core;
 use super::files::Files;
 use super::folder::Entry;
 use super::frame::Place;
 use super::known::Key;
 use super::lease::kept;
 use super::state::{Attempt, Waits};
-use super::write::unavailable;
+use super::{Core, unavailable};
 
 /// In one word what a write is, as `[CALL_JOURNAL_WARN]` says it.
 fn word(write: &Write) -> &'static str {

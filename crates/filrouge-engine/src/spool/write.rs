@@ -9,10 +9,10 @@ use filrouge_store::{Durability, Stored};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
-use super::Core;
 use super::known::{Key, Known};
 use super::queue::keyed;
 use super::state::Attempt;
+use super::{Core, unavailable};
 
 /// How long a write that must not overtake others waits for them, when the ledger answers.
 const DRAINING: Duration = Duration::from_secs(10);
@@ -53,11 +53,6 @@ impl First {
             Err(Failure::new(ErrorCode::Internal, what))
         }))
     }
-}
-
-pub(super) fn unavailable(what: &str) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, what)
-        .with_hint("try again; the session goes on once the ledger is back")
 }
 
 /// Whether a write may wait for the ledger: one of a live call, under a fence. Who tells of a call need not hold it.

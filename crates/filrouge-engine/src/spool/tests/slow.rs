@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use filrouge_store::command::{Command, Hold, PutCheckpoint, Write};
+use filrouge_store::command::{Command, Hold, NewEvent, PutCheckpoint, Write};
 use filrouge_types::ErrorCode;
 
 use super::world::{Process, Way, World, item, sid, state, user};
@@ -166,4 +166,76 @@ async fn a_write_under_a_fence_that_was_passed_on_meanwhile_is_not_kept() {
             assert_eq!(refused.code, code);
         }
     }
+}
+
+#[tokio::test]
+async fn a_turn_that_is_known_by_its_id_alone_takes_items_and_no_end() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    let fence = process.resume(&s, "a").await.unwrap().fence;
+    process.start(&s, "r", fence).await.unwrap();
+    process.link.set(Way::Down);
+    process.checkpoint(&s, 1, fence).await.unwrap();
+    process.killed().await;
+    // What the process has known of the turn is gone with it.
+    let next = world.process();
+    next.link.set(Way::Down);
+    for replayed in [false, true] {
+        let ids = [Some("a"), None];
+        assert_eq!(append_all(&next, &s, fence, ids).await.unwrap(), replayed);
+    }
+    let refused = next.finalize(&s, "r", fence).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::StoreUnavailable);
+    let tail = next.spool.waiting_tail(&user("ada"), &s, 10).unwrap();
+    assert_eq!((tail.items.len(), tail.entries), (2, 2));
+    next.link.set(Way::Up);
+    next.drained().await;
+    assert_eq!(world.texts(&s).await, ["r ask", "one", "two"]);
+    assert_eq!(next.spool.view().dead_letters, 0);
+}
+
+#[tokio::test]
+async fn an_event_that_comes_again_is_queued_once() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    process.resume(&s, "a").await.unwrap();
+    process.link.set(Way::Down);
+    let event = NewEvent {
+        session_id: s.clone(),
+        key: "e".parse().unwrap(),
+        kind: "asked".into(),
+        at: None,
+        detail: None,
+    };
+    let command = Command {
+        scope: user("ada"),
+        write: Write::RecordEvent(Box::new(event)),
+    };
+    let core = &process.spool.core;
+    let key = core.key(&command).unwrap();
+    for _ in 0..2 {
+        core.enqueue(&key, command.clone(), None).await.unwrap();
+        world.clock.advance(1_000_000);
+    }
+    assert_eq!(process.spool.view().counts.spooled, 1);
+    process.link.set(Way::Up);
+    process.drained().await;
+    assert_eq!(process.spool.view().dead_letters, 0);
+}
+
+#[tokio::test]
+async fn a_tail_of_large_items_is_whole() {
+    let (world, s) = (World::new(), sid("s"));
+    let process = world.process();
+    let fence = process.resume(&s, "a").await.unwrap().fence;
+    process.start(&s, "r", fence).await.unwrap();
+    process.link.set(Way::Down);
+    // Together more than a page of the ledger.
+    let text = "x".repeat(filrouge_store::rows::RECORDS_BYTES / 16);
+    for _ in 0..20 {
+        process.append(&s, "r", &text, fence).await.unwrap();
+    }
+    let tail = |most| process.spool.waiting_tail(&user("ada"), &s, most).unwrap();
+    assert_eq!((tail(50).items.len(), tail(50).trimmed), (20, false));
+    assert_eq!((tail(19).items.len(), tail(19).trimmed), (19, true));
 }
