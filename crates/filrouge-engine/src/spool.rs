@@ -175,11 +175,6 @@ impl Drop for Spooling {
     }
 }
 
-fn unavailable(what: &str) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, what)
-        .with_hint("try again; the session goes on once the ledger is back")
-}
-
 fn unusable(options: &SpoolOptions, e: &std::io::Error) -> Failure {
     let what = format!("the spool {}: {e}", options.directory.display());
     Failure::new(ErrorCode::StoreUnavailable, what)

@@ -7,8 +7,9 @@ use filrouge_store::command::{Command, Write};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
+use super::Core;
+use super::here::unavailable;
 use super::known::Key;
-use super::{Core, unavailable};
 
 impl Core {
     /// A write that takes contents away: of what waits and of dead letters as well (DESIGN §9).

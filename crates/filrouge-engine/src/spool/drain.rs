@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::Core;
 use super::folder::Entry;
+use super::here::told;
 use super::known::Key;
-use super::lease::told;
 use super::state::Attempt;
 use crate::calls::{Journaled, word, word_of};
 use crate::trace::Trace;

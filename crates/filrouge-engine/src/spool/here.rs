@@ -3,22 +3,21 @@
 //! what a caller is answered. The ledger decides again when what waits is drained.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use filrouge_store::command::{Command, Hold, Outcome, Put, Roles, Scope, Viewer, Write};
+use filrouge_store::command::{Command, Hold, LeaseAsk, Outcome, Put, Roles, Scope, Viewer, Write};
 use filrouge_store::memory::MemoryLedger;
 use filrouge_store::read::{Loaded, Sight};
 use filrouge_store::rows::SessionRow;
-use filrouge_store::{Entropy, Ledger, Link, View};
+use filrouge_store::{Entropy, Keyring, Ledger, Link, View};
 use filrouge_types::{
-    Checkpoint, ErrorCode, Failure, Item, Lease, RawJson, RequestId, SessionStatus, Timestamp,
-    Turn, TurnId, UNPLACED,
+    Checkpoint, Clock, ErrorCode, Failure, Item, Lease, RawJson, RequestId, SessionStatus,
+    Timestamp, Turn, TurnId, UNPLACED,
 };
 
 use super::folder::Entry;
+use super::frame::LeaseNow;
 use super::known::{Key, Known, KnownTurn};
-use super::lease::told;
-use super::state::State;
-use super::{Core, unavailable};
 
 /// Items of which nobody knows the place.
 const NOWHERE: Put = Put {
@@ -43,34 +42,18 @@ pub(super) struct Here {
     owned: bool,
 }
 
-impl Core {
-    /// The session as it goes on here; `None` when it is not known any more.
+impl Here {
+    /// The session as it is known, in rows over these keys.
     ///
     /// # Errors
     /// Those of the rows.
-    pub(super) fn here<'s>(
-        &self,
-        state: &'s mut State,
+    pub(super) fn begin(
+        keyring: Arc<Keyring>,
+        entropy: Arc<dyn Entropy>,
+        clock: Arc<dyn Clock>,
         key: &Key,
-    ) -> Result<Option<(&'s mut Here, &'s Known)>, Failure> {
-        let queued = state.is_queued(key);
-        let Some(known) = state.known.get(key, queued) else {
-            return Ok(None);
-        };
-        if !state.here.contains_key(key) {
-            let mut here = Here::begin(self, key, known)?;
-            for waits in state.queues.get(key).into_iter().flatten() {
-                here.repeat(&waits.entry, self.entropy.as_ref());
-            }
-            state.here.insert(key.clone(), here);
-        }
-        Ok(state.here.get_mut(key).map(|here| (here, known)))
-    }
-}
-
-impl Here {
-    fn begin(core: &Core, key: &Key, known: &Known) -> Result<Self, Failure> {
-        let (keyring, entropy) = (core.keyring.clone(), core.entropy.clone());
+        known: &Known,
+    ) -> Result<Self, Failure> {
         let checkpoint = known.checkpoint.as_ref();
         let ledger_seq = checkpoint.map_or(0, |c| c.seq).max(known.last_seq);
         let row = SessionRow {
@@ -84,12 +67,12 @@ impl Here {
             status: SessionStatus::Active,
             state: known.state.clone(),
             metadata: RawJson::from_checked("{}".to_owned()),
-            created_at: core.clock.now(),
+            created_at: clock.now(),
             token: None,
             erased: None,
         };
         let mut here = Self {
-            rows: MemoryLedger::new(keyring, entropy, core.clock.clone()),
+            rows: MemoryLedger::new(keyring, entropy.clone(), clock),
             key: key.clone(),
             ledger_seq,
             placed: ledger_seq,
@@ -103,7 +86,7 @@ impl Here {
             ..Hold::by(known.lease.fence)
         };
         for (at, body) in known.writes() {
-            if let Ok(mut command) = Command::decode(body, core.entropy.as_ref()) {
+            if let Ok(mut command) = Command::decode(body, entropy.as_ref()) {
                 command.scope.hold = Some(hold);
                 here.repeated(&command, *at);
             }
@@ -113,7 +96,7 @@ impl Here {
     }
 
     /// Takes a write that waits.
-    fn repeat(&mut self, entry: &Entry, entropy: &dyn Entropy) {
+    pub(super) fn repeat(&mut self, entry: &Entry, entropy: &dyn Entropy) {
         let Ok(command) = Command::decode(&entry.body, entropy) else {
             return;
         };
@@ -324,4 +307,33 @@ fn place(turn: &mut Turn, known: Option<&KnownTurn>, changed: bool) {
     turn.first_seq = known.map_or(UNPLACED, |known| known.first_seq);
     let last = known.filter(|_| !changed);
     turn.last_seq = last.map_or(UNPLACED, |known| known.last_seq);
+}
+
+/// The command that reports to the ledger what was done with the lease here: the fence that was given, to whom, and until
+/// when.
+pub(super) fn told(now_held: &LeaseNow, command: &Command, now: Timestamp) -> Command {
+    let mut command = command.clone();
+    command.scope.hold = Some(Hold {
+        queued: true,
+        ..Hold::by(now_held.fence)
+    });
+    let left = left(now_held.expires_at, now);
+    if let Write::Lease(take) = &mut command.write {
+        match &mut take.ask {
+            LeaseAsk::Acquire(acquire) => acquire.ttl = left,
+            LeaseAsk::Renew { ttl, .. } => *ttl = left,
+            LeaseAsk::Release { .. } => {}
+        }
+    }
+    command
+}
+
+fn left(expires_at: i64, now: Timestamp) -> std::time::Duration {
+    let micros = expires_at.saturating_sub(now.as_micros());
+    std::time::Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+pub(super) fn unavailable(what: &str) -> Failure {
+    Failure::new(ErrorCode::StoreUnavailable, what)
+        .with_hint("try again; the session goes on once the ledger is back")
 }

@@ -1,11 +1,11 @@
 //! Leases while the ledger does not answer: given here by the ledger's rules, to one holder at a time and under fences that
-//! grow, if this process has given the last one. The ledger is told of each in its turn among the writes. If somebody has
+//! grow, if this process has given the last one. Each is reported to the ledger in its turn among the writes. If somebody has
 //! taken the session elsewhere meanwhile, it refuses that, and all that was written here under it is refused with it.
 
 use std::sync::Arc;
 
 use filrouge_store::Stored;
-use filrouge_store::command::{Command, Hold, LeaseAsk, TakeLease, Write};
+use filrouge_store::command::{Command, LeaseAsk, TakeLease, Write};
 use filrouge_types::{Failure, Lease, Timestamp};
 
 use super::Core;
@@ -56,30 +56,6 @@ impl Core {
             tracing::warn!(err = %failure.code, call_id = %crate::calls::word(take.session_id.as_str()), fence, "[SPOOL] a lease that nobody has is not given free");
         }
     }
-}
-
-/// The command that reports to the ledger what was done with the lease here: the fence that was given, to whom, and until
-/// when.
-pub(super) fn told(now_held: &LeaseNow, command: &Command, now: Timestamp) -> Command {
-    let mut command = command.clone();
-    command.scope.hold = Some(Hold {
-        queued: true,
-        ..Hold::by(now_held.fence)
-    });
-    let left = left(now_held.expires_at, now);
-    if let Write::Lease(take) = &mut command.write {
-        match &mut take.ask {
-            LeaseAsk::Acquire(acquire) => acquire.ttl = left,
-            LeaseAsk::Renew { ttl, .. } => *ttl = left,
-            LeaseAsk::Release { .. } => {}
-        }
-    }
-    command
-}
-
-fn left(expires_at: i64, now: Timestamp) -> std::time::Duration {
-    let micros = expires_at.saturating_sub(now.as_micros());
-    std::time::Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
 pub(super) fn kept(lease: &Lease, now: Timestamp) -> LeaseNow {

@@ -8,13 +8,14 @@ use filrouge_store::record::Batch;
 use filrouge_store::{Durability, Entropy, Stored, random_id};
 use filrouge_types::{ErrorCode, Failure, ItemId, Timestamp};
 
+use super::Core;
 use super::files::Files;
 use super::folder::Entry;
 use super::frame::Place;
-use super::known::Key;
+use super::here::{Here, unavailable};
+use super::known::{Key, Known};
 use super::lease::kept;
-use super::state::{Attempt, Waits};
-use super::{Core, unavailable};
+use super::state::{Attempt, State, Waits};
 
 /// In one word what a write is, as `[CALL_JOURNAL_WARN]` says it.
 fn word(write: &Write) -> &'static str {
@@ -137,6 +138,35 @@ impl Core {
             state.here.remove(key);
         }
         kept.and(answer)
+    }
+
+    /// The session as it goes on here; `None` when it is not known any more.
+    ///
+    /// # Errors
+    /// Those of the rows.
+    pub(super) fn here<'s>(
+        &self,
+        state: &'s mut State,
+        key: &Key,
+    ) -> Result<Option<(&'s mut Here, &'s Known)>, Failure> {
+        let queued = state.is_queued(key);
+        let Some(known) = state.known.get(key, queued) else {
+            return Ok(None);
+        };
+        if !state.here.contains_key(key) {
+            let mut here = Here::begin(
+                self.keyring.clone(),
+                self.entropy.clone(),
+                self.clock.clone(),
+                key,
+                known,
+            )?;
+            for waits in state.queues.get(key).into_iter().flatten() {
+                here.repeat(&waits.entry, self.entropy.as_ref());
+            }
+            state.here.insert(key.clone(), here);
+        }
+        Ok(state.here.get_mut(key).map(|here| (here, known)))
     }
 
     fn ruled(

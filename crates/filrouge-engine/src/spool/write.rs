@@ -9,10 +9,11 @@ use filrouge_store::{Durability, Stored};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
+use super::Core;
+use super::here::unavailable;
 use super::known::{Key, Known};
 use super::queue::keyed;
 use super::state::Attempt;
-use super::{Core, unavailable};
 
 /// How long a write that must not overtake others waits for them, when the ledger answers.
 const DRAINING: Duration = Duration::from_secs(10);

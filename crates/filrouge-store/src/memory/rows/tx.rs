@@ -1,0 +1,178 @@
+//! Writing to rows in memory.
+
+use filrouge_types::{Failure, ItemId, RequestId};
+
+use super::Rows;
+use crate::record::RecordRow;
+use crate::rows::{
+    CheckpointRow, DraftChunk, DraftRow, EventRow, HeadRow, LogRow, NoteRow, Piece, SessionPk,
+    SessionRow, TurnRow, Tx,
+};
+
+impl Tx for Rows {
+    fn insert_session(&mut self, row: &SessionRow) -> Result<SessionPk, Failure> {
+        self.touch(Piece::Session);
+        let pk = self.sessions.keys().next_back().map_or(1, |pk| pk + 1);
+        self.names
+            .insert((row.tenant_id.clone(), row.session_id.clone()), pk);
+        self.sessions.insert(pk, row.clone());
+        Ok(pk)
+    }
+
+    fn put_head(&mut self, pk: SessionPk, head: &HeadRow) -> Result<(), Failure> {
+        self.touch(Piece::Head);
+        self.heads.insert(pk, head.clone());
+        Ok(())
+    }
+
+    fn insert_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.touch(Piece::Turn(row.place()));
+        self.turn_ids.insert(row.turn_id, (pk, row.place()));
+        self.turns.insert((pk, row.place()), row.clone());
+        Ok(())
+    }
+
+    fn update_turn(&mut self, pk: SessionPk, row: &TurnRow) -> Result<(), Failure> {
+        self.touch(Piece::Turn(row.place()));
+        self.turns.insert((pk, row.place()), row.clone());
+        Ok(())
+    }
+
+    fn insert_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.touch(Piece::Record(row.first_seq));
+        self.records.insert((pk, row.first_seq), row.clone());
+        Ok(())
+    }
+
+    fn update_record(&mut self, pk: SessionPk, row: &RecordRow) -> Result<(), Failure> {
+        self.touch(Piece::Record(row.first_seq));
+        self.records.insert((pk, row.first_seq), row.clone());
+        Ok(())
+    }
+
+    fn insert_item_key(&mut self, pk: SessionPk, id: &ItemId, seq: u64) -> Result<(), Failure> {
+        self.touch(Piece::Item(id.clone()));
+        if let Some(account) = &mut self.account {
+            account.item_keys.entry(seq).or_default().push(id.clone());
+        }
+        self.keys.insert((pk, id.clone()), seq);
+        Ok(())
+    }
+
+    fn insert_request_key(
+        &mut self,
+        pk: SessionPk,
+        id: &RequestId,
+        seq: u64,
+    ) -> Result<(), Failure> {
+        self.touch(Piece::Request(id.clone()));
+        self.requests.insert((pk, id.clone()), seq);
+        Ok(())
+    }
+
+    fn update_session(&mut self, pk: SessionPk, row: &SessionRow) -> Result<(), Failure> {
+        self.touch(Piece::Session);
+        self.sessions.insert(pk, row.clone());
+        Ok(())
+    }
+
+    fn note_agent(&mut self, pk: SessionPk, agent: &str) -> Result<(), Failure> {
+        // Most items are of an agent that is known.
+        if self.agents.insert((pk, agent.into())) {
+            self.touch(Piece::Agent(agent.into()));
+        }
+        Ok(())
+    }
+
+    fn insert_event(&mut self, pk: SessionPk, row: &EventRow) -> Result<(), Failure> {
+        self.touch(Piece::Event(row.number));
+        self.event_keys
+            .insert((pk, row.event.key.clone()), row.number);
+        self.events.insert((pk, row.number), row.clone());
+        Ok(())
+    }
+
+    fn put_checkpoint(&mut self, pk: SessionPk, row: &CheckpointRow) -> Result<(), Failure> {
+        self.touch(Piece::Checkpoint(row.checkpoint.seq));
+        self.checkpoints
+            .insert((pk, row.checkpoint.seq), row.clone());
+        Ok(())
+    }
+
+    fn delete_checkpoint(&mut self, pk: SessionPk, seq: u64) -> Result<(), Failure> {
+        self.touch(Piece::Checkpoint(seq));
+        self.checkpoints.remove(&(pk, seq));
+        Ok(())
+    }
+
+    fn put_note(&mut self, row: &NoteRow) -> Result<(), Failure> {
+        // A note is of no session.
+        if self.account.is_none() {
+            self.notes.insert(row.name.clone(), row.clone());
+        }
+        Ok(())
+    }
+
+    fn put_draft(&mut self, pk: SessionPk, row: &DraftRow) -> Result<(), Failure> {
+        self.touch(Piece::Draft(row.place));
+        self.drafts.insert((pk, row.place), row.clone());
+        Ok(())
+    }
+
+    fn insert_draft_chunk(
+        &mut self,
+        pk: SessionPk,
+        place: u64,
+        chunk: &DraftChunk,
+    ) -> Result<(), Failure> {
+        self.touch(Piece::Chunk(place, chunk.number));
+        let key = (pk, place, chunk.number);
+        self.draft_chunks.insert(key, chunk.clone());
+        Ok(())
+    }
+
+    fn clear_draft_chunks(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        let chunks = self
+            .draft_chunks
+            .range((pk, place, 0)..=(pk, place, u64::MAX));
+        let numbers: Vec<_> = chunks.map(|((_, _, number), _)| *number).collect();
+        for number in numbers {
+            self.draft_chunks.remove(&(pk, place, number));
+            self.touch(Piece::Chunk(place, number));
+        }
+        Ok(())
+    }
+
+    fn delete_draft(&mut self, pk: SessionPk, place: u64) -> Result<(), Failure> {
+        self.touch(Piece::Draft(place));
+        self.drafts.remove(&(pk, place));
+        self.clear_draft_chunks(pk, place)
+    }
+
+    fn erase(&mut self, pk: SessionPk) -> Result<(), Failure> {
+        if let Some(account) = &mut self.account {
+            account.erased = true;
+            account.item_keys.clear();
+        }
+        self.records.retain(|(p, _), _| *p != pk);
+        self.keys.retain(|(p, _), _| *p != pk);
+        self.requests.retain(|(p, _), _| *p != pk);
+        self.turns.retain(|(p, _), _| *p != pk);
+        self.turn_ids.retain(|_, (p, _)| *p != pk);
+        self.events.retain(|(p, _), _| *p != pk);
+        self.event_keys.retain(|(p, _), _| *p != pk);
+        self.agents.retain(|(p, _)| *p != pk);
+        self.drafts.retain(|(p, _), _| *p != pk);
+        self.draft_chunks.retain(|(p, _, _), _| *p != pk);
+        self.checkpoints.retain(|(p, _), _| *p != pk);
+        Ok(())
+    }
+
+    fn insert_log(&mut self, row: &LogRow) -> Result<(), Failure> {
+        // The commit log is of a whole store.
+        if self.account.is_none() {
+            self.log.insert(row.commit_no, row.clone());
+        }
+        Ok(())
+    }
+}
