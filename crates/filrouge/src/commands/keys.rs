@@ -128,9 +128,11 @@ async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
         let at = key.revoked_at.map(|at| at.to_string()).unwrap_or_default();
         let name = first_line(key.name.as_deref().unwrap_or(""), 60);
         let line = format!("revoked: key {key_id}, role {}, {at}  {name}", key.role);
-        say("running servers refuse it within seconds");
         writeln!(out, "{}", line.trim_end())
     })?;
+    if !config.json {
+        say("running servers refuse it within seconds");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,14 +4,21 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use filrouge_store::command::SessionFilter;
-use filrouge_types::IdentityId;
-use serde_json::json;
+use filrouge_types::{IdentityId, Session};
+use serde::Serialize;
 
 use crate::cli::ListSessions;
 use crate::config::Config;
 use crate::exit::{Usage, given, parsed};
 use crate::open::{Need, with};
 use crate::output::{first_line, say, second, show, table};
+
+/// A page whose metadata is spelled as it was recorded.
+#[derive(Serialize)]
+struct Page<'a> {
+    data: &'a [Session],
+    next_cursor: Option<&'a str>,
+}
 
 fn filter(asked: &ListSessions) -> Result<SessionFilter, Usage> {
     Ok(SessionFilter {
@@ -35,7 +42,10 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
         Ok(listed.await?)
     });
     let (sessions, next) = listed.await?;
-    let page = json!({ "data": sessions, "next_cursor": next });
+    let page = Page {
+        data: &sessions,
+        next_cursor: next.as_deref(),
+    };
     show(config.json, &page, |out| {
         let rows = sessions.iter().map(|s| {
             [
