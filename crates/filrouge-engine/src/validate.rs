@@ -2,8 +2,7 @@
 
 use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
-use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, Object, RawJson};
-use serde::Deserialize;
+use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
 
 /// Upper bounds, all of them configurable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,12 +29,6 @@ fn invalid(detail: String) -> Failure {
     Failure::new(ErrorCode::Invalid, detail)
 }
 
-#[derive(Deserialize)]
-struct PartShape {
-    #[serde(rename = "type")]
-    kind: Box<str>,
-}
-
 /// Whether a word such as filrouge knows, of small letters, digits and underscores, is spelled with escapes. All else
 /// may be: some writers of JSON escape whatever is not printable ASCII, or slashes.
 fn escapes_word(name: &str) -> bool {
@@ -44,14 +37,22 @@ fn escapes_word(name: &str) -> bool {
     name.contains('\\') && read(name).is_ok_and(|name| name.to_plain().bytes().all(word))
 }
 
-/// Whether any part spells its type or a member's name so that who compares bytes takes it for another one.
-fn hides(parts: &RawJson) -> bool {
-    let parts = parts.as_str();
+/// Whether a part spells its type or a member's name so that who compares bytes takes it for another one.
+fn hides(part: &Members<'_>) -> bool {
     let escapes = |(name, value): &(&str, &str)| {
         escapes_word(name) || *name == r#""type""# && escapes_word(value)
     };
-    let read = || serde_json::from_str::<Vec<Members<'_>>>(parts).unwrap_or_default();
-    parts.contains('\\') && read().iter().flat_map(|part| &part.0).any(escapes)
+    part.0.iter().any(escapes)
+}
+
+/// The type of a part.
+fn kind(part: &Members<'_>) -> Result<String, String> {
+    let kinds: Vec<&str> = part.all("type").collect();
+    match kinds[..] {
+        [kind] => serde_json::from_str(kind).map_err(|e| format!("a part's type: {e}")),
+        [] => Err("a part has no type".to_owned()),
+        _ => Err("a part has its type twice".to_owned()),
+    }
 }
 
 /// Parts that filrouge alone writes: whoever could post them could tell of a redaction that never was.
@@ -68,24 +69,29 @@ pub(crate) enum Author {
 
 /// Parts are an array of objects with a `type`, and a caller's are none of filrouge's own.
 fn check_parts(parts: &RawJson, author: Author) -> Result<(), Failure> {
-    let read: Result<Vec<Object<PartShape>>, _> = serde_json::from_str(parts.as_str());
-    let read = read.map_err(|e| {
-        invalid(e.to_string()).with_hint(
+    let read: Result<Vec<Members<'_>>, _> = serde_json::from_str(parts.as_str());
+    let read = read.map_err(|e| e.to_string());
+    let kinds = read.and_then(|parts| {
+        let kinds: Result<Vec<String>, String> = parts.iter().map(kind).collect();
+        Ok((kinds?, parts))
+    });
+    let (kinds, parts) = kinds.map_err(|what| {
+        invalid(what).with_hint(
             r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#,
         )
     })?;
     let caller = author == Author::Caller;
-    if caller && read.iter().any(|p| RESERVED.contains(&&*p.0.kind)) {
+    if caller && kinds.iter().any(|kind| RESERVED.contains(&&**kind)) {
         return Err(
             invalid("parts of this type are written by filrouge alone".to_owned()).with_hint(
                 "use the call that does it: …/redact, …/link, …/close, …/finalize; or another word",
             ),
         );
     }
-    if read.iter().any(|p| p.0.kind.is_empty()) {
+    if kinds.iter().any(String::is_empty) {
         return Err(invalid("a part's type is empty".to_owned()));
     }
-    if caller && hides(parts) {
+    if caller && parts.iter().any(hides) {
         let what = "a part's type, or the name of one of its members, is spelled with escapes";
         return Err(invalid(what.to_owned())
             .with_hint(r#"spell them as they are read, such as "type", not "t\u0079pe""#));

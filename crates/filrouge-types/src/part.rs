@@ -15,10 +15,13 @@ pub struct Part<'a> {
 /// The text of parts: their `text` parts joined by line feeds; `None` when there is none.
 #[must_use]
 pub fn text_of(parts: &RawJson) -> Option<JsonText> {
-    let parts = Part::all(parts);
-    let texts = parts.iter().filter(|part| part.is("text"));
-    let texts: Vec<JsonText> = texts.filter_map(|part| part.token("text")).collect();
-    JsonText::join(&texts)
+    let parts: Vec<Members<'_>> = serde_json::from_str(parts.as_str()).ok()?;
+    let texts = parts
+        .iter()
+        .filter(|part| part.get("type") == Some(r#""text""#));
+    let texts =
+        texts.filter_map(|part| JsonText::from_raw(RawJson::from_checked(part.get("text")?)).ok());
+    JsonText::join(&texts.collect::<Vec<_>>())
 }
 
 impl<'a> Part<'a> {

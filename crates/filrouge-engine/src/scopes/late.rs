@@ -83,7 +83,7 @@ impl TwoScopes {
         let start = Start {
             session: NewSession::bare(session.clone()),
             event: late.event,
-            batch: Batch::seal(&late.entries, self.entropy.as_ref())?,
+            batch: Batch::seal(late.entries, self.entropy.as_ref())?,
             status: late.status,
             reopen: false,
             concurrent_turns: ConcurrentTurns::Allow,

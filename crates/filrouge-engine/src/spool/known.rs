@@ -250,7 +250,7 @@ fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
         for entry in &mut entries {
             entry.item.parts = RawJson::from_checked("[]".to_owned());
         }
-        start.batch = Batch::seal(&entries, entropy).ok()?;
+        start.batch = Batch::seal(entries, entropy).ok()?;
     }
     command.encode()
 }

@@ -50,7 +50,7 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
         entry.item.item_id = Some(id.map_err(internal)?);
     }
     let append = Append {
-        batch: Batch::seal(&entries, entropy)?,
+        batch: Batch::seal(entries, entropy)?,
         ..*append
     };
     let write = Write::Append(Box::new(append));

@@ -358,7 +358,7 @@ impl Recording {
         let append = Append {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
-            batch: Batch::seal(&entries, self.core.entropy.as_ref())?,
+            batch: Batch::seal(entries, self.core.entropy.as_ref())?,
             expected_seq: None,
             progress: Some(Progress {
                 stream: self.stream,

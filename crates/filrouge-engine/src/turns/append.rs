@@ -82,7 +82,7 @@ impl Turns {
         let append = Append {
             session_id,
             turn_id,
-            batch: Batch::seal(&entries, self.entropy.as_ref())?,
+            batch: Batch::seal(entries, self.entropy.as_ref())?,
             expected_seq: request.expected_seq,
             progress: None,
         };

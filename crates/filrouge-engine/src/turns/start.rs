@@ -309,7 +309,7 @@ impl Turns {
         if let (Some(entry), Some(last)) = (entries.last_mut(), last) {
             entry.events.push(last);
         }
-        let batch = Batch::seal(&entries, self.entropy.as_ref())?;
+        let batch = Batch::seal(entries, self.entropy.as_ref())?;
         Ok(Start {
             session,
             event,

@@ -35,7 +35,7 @@ impl Command {
             _ => None,
         };
         if let Some(batch) = batch {
-            *batch = Batch::seal(batch.entries(), entropy)?;
+            *batch = Batch::seal(batch.entries().to_vec(), entropy)?;
         }
         Ok(command)
     }

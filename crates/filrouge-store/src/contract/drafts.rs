@@ -68,7 +68,7 @@ pub fn advance(
     Write::Append(Box::new(Append {
         session_id: sid(session),
         turn_id: turn,
-        batch: Batch::seal(&[made.into()], &crate::OsEntropy).unwrap(),
+        batch: Batch::seal(vec![made.into()], &crate::OsEntropy).unwrap(),
         expected_seq: None,
         progress: Some(Progress {
             stream,

@@ -174,7 +174,7 @@ pub fn start_with(
     Start {
         session: NewSession::bare(sid(session)),
         event,
-        batch: Batch::seal(&entries, &crate::OsEntropy).unwrap(),
+        batch: Batch::seal(entries, &crate::OsEntropy).unwrap(),
         status: if answer.is_some() {
             TurnStatus::Finalized
         } else {
@@ -194,7 +194,7 @@ pub fn append(session: &str, turn: TurnId, items: Vec<ItemBody>, expected: Optio
     Write::Append(Box::new(Append {
         session_id: sid(session),
         turn_id: turn,
-        batch: Batch::seal(&entries, &crate::OsEntropy).unwrap(),
+        batch: Batch::seal(entries, &crate::OsEntropy).unwrap(),
         expected_seq: expected,
         progress: None,
     }))

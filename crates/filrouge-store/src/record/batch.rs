@@ -130,7 +130,7 @@ impl Batch {
     ///
     /// # Errors
     /// [`ErrorCode::Internal`] when the random source or the compressor fails.
-    pub fn seal(entries: &[Entry], entropy: &dyn Entropy) -> Result<Self, Failure> {
+    pub fn seal(entries: Vec<Entry>, entropy: &dyn Entropy) -> Result<Self, Failure> {
         let mut salts = vec![0; entries.len() * SALT_BYTES];
         entropy.fill(&mut salts)?;
         let keyed = entries.iter().any(|e| e.item.item_id.is_some());
@@ -147,10 +147,7 @@ impl Batch {
         if !items.is_empty() {
             records.push(pack_record(items, &raw)?);
         }
-        Ok(Self {
-            records,
-            entries: entries.to_vec(),
-        })
+        Ok(Self { records, entries })
     }
 
     /// The item at `index` as it stands once the batch was put at `seq`, with its events.

@@ -36,7 +36,7 @@ fn record(lengths: &[usize], turn_id: Option<TurnId>) -> RecordRow {
         }
     };
     let entries: Vec<Entry> = lengths.iter().enumerate().map(entry).collect();
-    let batch = Batch::seal(&entries, &OsEntropy).unwrap();
+    let batch = Batch::seal(entries.clone(), &OsEntropy).unwrap();
     assert_eq!(batch.records.len(), 1);
     let (scope, keyring) = (scope(), ring(1));
     let placement = Placement {
@@ -134,7 +134,7 @@ fn a_redaction_names_what_came_before_it() {
             RawJson::from_checked("[]"),
         );
         let events = vec![Event::Redact(Seqs::of([(2, last)]).unwrap())];
-        let batch = Batch::seal(&[Entry { item, events }], &OsEntropy).unwrap();
+        let batch = Batch::seal(vec![Entry { item, events }], &OsEntropy).unwrap();
         let placement = Placement {
             scope: &scope,
             turn_id: None,

@@ -149,7 +149,7 @@ fn sample(long: bool) -> RecordRow {
         let parts = RawJson::write(&[format!("{words}{n}")]).unwrap();
         Entry::from(ItemBody::new(Role::User, Channel::Question, parts))
     };
-    let batch = Batch::seal(&[item(1), item(2), item(3)], &OsEntropy).unwrap();
+    let batch = Batch::seal(vec![item(1), item(2), item(3)], &OsEntropy).unwrap();
     place(&batch, 5, &ring()).0.remove(0)
 }
 
@@ -191,8 +191,8 @@ fn start_entry() -> Entry {
 
 #[test]
 fn a_stored_fingerprint_tells_nothing_without_its_salt() {
-    let batch = Batch::seal(&[start_entry()], &OsEntropy).unwrap();
-    let again = Batch::seal(&[start_entry()], &OsEntropy).unwrap();
+    let batch = Batch::seal(vec![start_entry()], &OsEntropy).unwrap();
+    let again = Batch::seal(vec![start_entry()], &OsEntropy).unwrap();
     let stored = |batch: &Batch| {
         let (rows, _) = place(batch, 1, &ring());
         let (_, items) = decode_chained(&rows[0], &scope(), &ring(), Check::Keyed).unwrap();
@@ -217,7 +217,7 @@ proptest! {
     fn what_is_sealed_comes_back(entries in proptest::collection::vec(entry(), 1..90), first in 1..1_u64 << 40) {
         // A redaction names what came before it.
         let first = first + 1;
-        let batch = Batch::seal(&entries, &OsEntropy).unwrap();
+        let batch = Batch::seal(entries.clone(), &OsEntropy).unwrap();
         prop_assert_eq!(batch.count(), entries.len() as u64);
         let (rows, last) = place(&batch, first, &ring());
         let (mut next, mut link, mut all) = (first, GENESIS, Vec::new());
@@ -350,13 +350,13 @@ fn a_record_stands_in_its_session_under_its_key() {
 
 #[test]
 fn salts_make_equal_contents_differ() {
-    let entry = [Entry::from(ItemBody::new(
+    let entry = vec![Entry::from(ItemBody::new(
         Role::User,
         Channel::Question,
         RawJson::parse("[]").unwrap(),
     ))];
-    let one = Batch::seal(&entry, &OsEntropy).unwrap();
-    let two = Batch::seal(&entry, &OsEntropy).unwrap();
+    let one = Batch::seal(entry.clone(), &OsEntropy).unwrap();
+    let two = Batch::seal(entry, &OsEntropy).unwrap();
     assert_ne!(
         one.records[0].items[0].commitment,
         two.records[0].items[0].commitment

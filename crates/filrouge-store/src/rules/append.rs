@@ -54,11 +54,12 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, append: &Append) -> Result<Ou
         Some(_) => None,
         None => draft::left(w, &session, &row)?,
     };
-    let shown = Batch::seal(left.as_deref().unwrap_or_default(), w.ctx.entropy)?;
+    let is_left = left.is_some();
+    let shown = Batch::seal(left.unwrap_or_default(), w.ctx.entropy)?;
     check_count(row.items + shown.count(), &append.batch)?;
     check_tail(w, &session, shown.count() + append.batch.count())?;
     let put_first = session.head.last_seq + 1;
-    if left.is_some() {
+    if is_left {
         w.tx.delete_draft(session.pk, row.place())?;
     }
     if shown.count() > 0 {

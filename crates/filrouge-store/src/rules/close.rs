@@ -75,7 +75,7 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outc
         }
     };
     let entries = draft::without_known_keys(w, &session, entries)?;
-    let batch = Batch::seal(&entries, w.ctx.entropy)?;
+    let batch = Batch::seal(entries, w.ctx.entropy)?;
     check_some(&batch)?;
     if matches!(close.ending, Ending::Recorded(_)) {
         check_unique_ids(&batch)?;
@@ -176,8 +176,9 @@ fn recorded<T: Tx>(
     let mut entries = entries.to_vec();
     let wants_translation = w.sight().start_of(session, row)?.translate_chat && row.finals[1] == 0;
     let answer = entries.iter().rfind(|e| e.item.channel == Channel::Final);
-    let text = answer.and_then(|e| text_of(&e.item.parts));
-    let copy = text.filter(|_| wants_translation);
+    let copy = answer
+        .filter(|_| wants_translation)
+        .and_then(|e| text_of(&e.item.parts));
     let copied = copy.is_some();
     entries.extend(copy.map(|text| answer_item(&text, Variant::Translated).into()));
     let status = TurnStatus::Finalized;

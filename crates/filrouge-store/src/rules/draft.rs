@@ -100,7 +100,7 @@ fn keep_left<T: Tx>(
     if entries.is_empty() {
         return Ok((session, row));
     }
-    let batch = Batch::seal(&entries, w.ctx.entropy)?;
+    let batch = Batch::seal(entries, w.ctx.entropy)?;
     check_count(row.items, &batch)?;
     check_tail(w, &session, batch.count())?;
     let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;

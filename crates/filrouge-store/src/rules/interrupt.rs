@@ -42,7 +42,7 @@ pub(super) fn apply<T: Tx>(
         item,
         events: vec![Event::Interrupt {}],
     });
-    let batch = Batch::seal(&entries, w.ctx.entropy)?;
+    let batch = Batch::seal(entries, w.ctx.entropy)?;
     check_tail(w, &session, batch.count())?;
     let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
     note_items(&mut row, &batch, first, w.ctx);

@@ -73,5 +73,5 @@ fn link_item(ctx: &Context<'_>, identity: &IdentityId) -> Result<Batch, Failure>
     );
     let parts = RawJson::from_checked(parts);
     let entry = Entry::from(ItemBody::new(Role::System, Channel::Link, parts));
-    Batch::seal(&[entry], ctx.entropy)
+    Batch::seal(vec![entry], ctx.entropy)
 }

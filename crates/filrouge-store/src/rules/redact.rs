@@ -247,7 +247,7 @@ fn redaction_item(ctx: &Context<'_>, redact: &Redact, seqs: &Seqs) -> Result<Bat
         item: ItemBody::new(Role::System, Channel::Redaction, parts),
         events: vec![Event::Redact(seqs.clone())],
     };
-    Batch::seal(&[entry], ctx.entropy)
+    Batch::seal(vec![entry], ctx.entropy)
 }
 
 /// The earlier redaction again: nothing is left to erase.

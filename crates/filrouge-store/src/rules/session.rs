@@ -146,7 +146,7 @@ fn note_item(ctx: &Context<'_>, reason: Option<&str>) -> Result<Batch, Failure> 
     let parts = format!(r#"[{{"type":"session_closed","reason":{reason}}}]"#);
     let parts = RawJson::from_checked(parts);
     let entry = Entry::from(ItemBody::new(Role::System, Channel::SystemNote, parts));
-    Batch::seal(&[entry], ctx.entropy)
+    Batch::seal(vec![entry], ctx.entropy)
 }
 
 fn unchanged(session: Loaded) -> Outcome {

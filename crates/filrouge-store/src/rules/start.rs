@@ -236,7 +236,7 @@ fn reopen<T: Tx>(
         RawJson::from_checked(r#"[{"type":"turn_status","status":"open"}]"#),
     );
     let batch = Batch::seal(
-        &[Entry {
+        vec![Entry {
             item: note,
             events: vec![Event::Reopen {}],
         }],

@@ -147,7 +147,7 @@ pub(super) fn linked_as(id: &str, items: Vec<Made>) -> Adopt {
             ..ItemBody::new(item.body.role, item.body.channel, item.body.parts.clone())
         };
         let events = one.events.clone();
-        let batch = Batch::seal(&[Entry { item: sent, events }], &Sevens).unwrap();
+        let batch = Batch::seal(vec![Entry { item: sent, events }], &Sevens).unwrap();
         let placement = Placement {
             scope: &scope,
             turn_id: item.turn_id,

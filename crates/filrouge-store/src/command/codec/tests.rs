@@ -122,7 +122,7 @@ fn a_start() -> impl Strategy<Value = Write> {
         Write::Start(Box::new(Start {
             session,
             event,
-            batch: Batch::seal(&entries, &OsEntropy).unwrap(),
+            batch: Batch::seal(entries, &OsEntropy).unwrap(),
             status: [TurnStatus::Open, TurnStatus::Finalized][usize::from(flag)],
             reopen: flag,
             concurrent_turns: [ConcurrentTurns::Allow, ConcurrentTurns::Reject][usize::from(flag)],
@@ -136,7 +136,7 @@ fn an_append() -> impl Strategy<Value = Write> {
         Write::Append(Box::new(Append {
             session_id: sid(&session),
             turn_id: TurnId::from_bytes([1; 16]),
-            batch: Batch::seal(&entries, &OsEntropy).unwrap(),
+            batch: Batch::seal(entries, &OsEntropy).unwrap(),
             expected_seq,
             progress: None,
         }))

@@ -84,7 +84,7 @@ fn held(session: &SessionRow, n: u64, text: &str) -> HeldRows {
     };
     for at in 1..=n {
         let said = item(filrouge_types::Channel::Observation, text);
-        let batch = Batch::seal(&[said.into()], &crate::OsEntropy).unwrap();
+        let batch = Batch::seal(vec![said.into()], &crate::OsEntropy).unwrap();
         let (row, _) = placement.place(&batch.records[0], at, [5; 32]);
         held.rows.insert_record(pk, &row).unwrap();
         let turn = TurnRow::new(
