@@ -110,3 +110,60 @@ fn finish(span: &Span, status: u16, duration_ms: f64) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::routing::get;
+    use filrouge_engine::{Engine, Settings};
+    use filrouge_store::memory::MemoryLedger;
+    use filrouge_store::{Keyring, OsEntropy};
+    use filrouge_types::{FixedClock, TenantId};
+    use prometheus_client::registry::Registry;
+    use tower_service::Service;
+
+    use super::*;
+    use crate::access::{AccessSettings, Authority};
+    use crate::limits::LimitSettings;
+    use crate::wire::{Wire, mount};
+
+    #[tokio::test]
+    async fn a_route_that_panics_is_answered_and_counted() {
+        let clock = Arc::new(FixedClock::at(1));
+        let keyring = Arc::new(Keyring::single([1; 32]));
+        let ledger = MemoryLedger::new(keyring, Arc::new(OsEntropy), clock.clone());
+        let (ledger, entropy) = (Arc::new(ledger), Arc::new(OsEntropy));
+        let engine = Arc::new(Engine::new(
+            ledger,
+            entropy,
+            clock.clone(),
+            Settings::default(),
+        ));
+        let settings = AccessSettings {
+            tenant: TenantId::default_tenant(),
+            origins: Vec::new(),
+            jwt: None,
+        };
+        let authority = Authority::start(engine.clone(), clock, settings);
+        let http = HttpLayer::new(engine, authority.await.unwrap(), LimitSettings::default());
+        let at_fault = || async {
+            assert!(std::hint::black_box(false), "what was sent");
+        };
+        let wire = Wire {
+            routes: Router::new().route("/at-fault", get(at_fault)),
+            ..Wire::default()
+        };
+        let request = Request::get("/at-fault").header("host", "localhost");
+        let request = request.body(Body::empty()).unwrap();
+        let response = mount(&http, vec![wire], "").call(request).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let body = axum::body::to_bytes(response.into_body(), 1 << 16).await;
+        let body = String::from_utf8(body.unwrap().to_vec()).unwrap();
+        assert!(!body.contains("what was sent"), "{body}");
+        let metrics = http.scrape(&Registry::default()).unwrap();
+        assert!(
+            metrics.contains("filrouge_http_panics_total 1"),
+            "{metrics}"
+        );
+    }
+}
