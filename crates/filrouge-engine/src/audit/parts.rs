@@ -197,7 +197,7 @@ mod tests {
                 true,
             ),
             (r#"{"type":"turn_status","status":"open"}"#, "other", false),
-            (r#"{"\ud800":1,"type":"text","text":"a"}"#, "other", false),
+            (r#"{"\ud800":1,"type":"text","text":"a"}"#, "text a", false),
         ] {
             assert_eq!(one(part), (told.to_owned(), whole), "{part}");
         }

@@ -57,7 +57,12 @@ fn words() -> BTreeSet<String> {
     for file in files {
         let code = fs::read_to_string(&file).unwrap();
         let code = code.split("#[cfg(test)]").next().unwrap();
-        let lines = code.lines().filter(|l| !l.trim_start().starts_with("//"));
+        let is_code = |l: &&str| {
+            !["//", "#["]
+                .iter()
+                .any(|mark| l.trim_start().starts_with(mark))
+        };
+        let lines = code.lines().filter(is_code);
         for line in lines {
             // Between an odd and an even quote lies a string; a quote escaped inside one only adds words that are none.
             let word =
