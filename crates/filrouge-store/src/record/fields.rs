@@ -11,6 +11,8 @@ const HAS_MODEL: u8 = 4;
 const HAS_USAGE: u8 = 8;
 const HAS_METADATA: u8 = 16;
 const HAS_OCCURRED: u8 = 32;
+/// All bits that this format has.
+const KNOWN: u8 = HAS_ID | HAS_AGENT | HAS_MODEL | HAS_USAGE | HAS_METADATA | HAS_OCCURRED;
 
 /// Everything of an item but its content, in the canonical order that the link covers.
 pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
@@ -64,6 +66,9 @@ pub(super) fn decode_fields(bytes: &[u8]) -> Result<(ItemBody, Vec<Event>), Malf
     };
     let variant = Variant::from_code(r.byte()?).ok_or(Malformed)?;
     let present = r.byte()?;
+    if present & !KNOWN != 0 {
+        return Err(Malformed);
+    }
     let mut text = |bit: u8| -> Result<Option<&str>, Malformed> {
         if present & bit == 0 {
             Ok(None)
@@ -104,4 +109,20 @@ pub(super) fn decode_fields(bytes: &[u8]) -> Result<(ItemBody, Vec<Event>), Malf
         occurred_at,
     };
     Ok((item, events))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_this_format_does_not_have_are_refused() {
+        let item = ItemBody::new(Role::User, Channel::Question, RawJson::from_checked("[]"));
+        let mut bytes = encode_fields(&item, &[]);
+        assert!(decode_fields(&bytes).is_ok());
+        for unknown in [64, 128] {
+            bytes[3] = unknown;
+            assert!(decode_fields(&bytes).is_err(), "{unknown}");
+        }
+    }
 }
