@@ -82,8 +82,8 @@ fn words() -> BTreeSet<String> {
 /// Strings of the code that are words of parts, of providers and of formats, and that no report tells.
 const OTHER: &str = "anthropic args assistant bedrock call_id claude code content covers data encrypted_content false \
     file file_data file_id filename first_seq format function_call function_call_output gemini google gpt http https id \
-    image image_url input_text language last_seq link media_type message mime mime_type name null ok openai pairs \
-    provider reasoning redaction refusal rs signature source summary summary_text system text thinking title tool \
+    image image_url input_text language last_seq link media_type message mime mime_type name ok openai pairs \
+    provider reasoning redaction refusal rs signature source summary system text thinking title tool \
     tool_call tool_call_partial tool_result turn_status type url user vertex";
 
 #[test]
