@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use filrouge_types::ErrorCode;
 
-/// Most names that are counted each by itself; more would make a metric of whatever callers send.
+/// Most names that have a count of their own; more would make a metric of whatever callers send.
 const NAMES: usize = 64;
-/// Longest name that is counted by itself, in bytes.
+/// Longest name that has a count of its own, in bytes.
 const NAME_BYTES: usize = 64;
 /// What all others are counted under.
 const OTHER: &str = "other";

@@ -33,7 +33,7 @@ pub struct QuestionAnswer {
 }
 
 /// The history of one tenant. Over an engine whose ledger is [`filrouge_store::hot::EphemeralSessions`] it is the
-/// contract's ephemeral store; over [`crate::scopes::TwoScopes`] the turns of nobody are ephemeral, those of an identity
+/// contract's ephemeral store; over [`crate::scopes::TwoScopes`] turns without an identity are ephemeral, those of an identity
 /// durable, and what was said before a login comes along.
 #[derive(Clone)]
 pub struct History {
@@ -234,7 +234,7 @@ impl History {
     pub async fn insert_turn(&self, turn: Turn) -> Result<(), Failure> {
         self.check(&turn)?;
         let Some(identity) = turn.identity_id.clone() else {
-            let what = "a turn of nobody is not kept for an identity";
+            let what = "a turn without an identity is not recorded for an identity";
             return Err(Failure::new(ErrorCode::Invalid, what));
         };
         let is_final = turn.status == TurnStatus::Finalized;

@@ -22,7 +22,7 @@ pub struct ProblemBody<'a> {
     /// The HTTP status.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What programs tell failures apart by.
+    /// The code by which programs classify failures.
     #[schema(schema_with = codes)]
     code: &'static str,
     /// What happened.
@@ -56,7 +56,7 @@ fn codes() -> Object {
     let words = ErrorCode::ALL.iter().map(|code| code.as_str());
     ObjectBuilder::new()
         .schema_type(Type::String)
-        .description(Some("What programs tell failures apart by."))
+        .description(Some("The code by which programs classify failures."))
         .enum_values(Some(words))
         .build()
 }

@@ -57,7 +57,7 @@ impl HttpService {
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
-            // `names` has looked at both.
+            // `names` has checked both.
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(BODY_BYTES);

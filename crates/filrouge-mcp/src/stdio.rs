@@ -77,7 +77,7 @@ where
     }
 }
 
-/// Looks at each line before the SDK reads it: what that would leave out without a word is answered. Lets pass what comes
+/// Checks each line before the SDK reads it: what the SDK would drop silently is answered. Lets pass what comes
 /// before the first request only if it is one: the SDK ends the conversation for anything else.
 struct Patient<R, W: AsyncWrite> {
     input: BufReader<R>,
@@ -125,7 +125,7 @@ where
         self.telling = Some(Box::pin(async move { told.await.is_ok() }));
     }
 
-    /// The next line that is not blank; the end of the input ends a line, too. It may be dropped and begun anew.
+    /// The next line that is not blank; the end of the input ends a line, too. It may be dropped and called again.
     async fn line(&mut self) -> Option<Result<BytesMut, Fault>> {
         while !self.ended {
             let read = self.input.fill_buf().await.ok()?;

@@ -35,7 +35,7 @@ pub(crate) fn whole(given: &Value) -> Option<i64> {
         let float = given
             .as_f64()
             .filter(|f| f.fract() == 0.0 && f.abs() <= 9e15);
-        #[expect(clippy::cast_possible_truncation, reason = "looked at above")]
+        #[expect(clippy::cast_possible_truncation, reason = "checked above")]
         float.map(|float| float as i64)
     })
 }

@@ -1,4 +1,4 @@
-//! Values as they stand in a record: nothing is copied that is not asked for.
+//! Values of a record as they are written: only what is asked for is copied.
 
 use std::borrow::Cow;
 

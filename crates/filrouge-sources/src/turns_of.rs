@@ -80,7 +80,7 @@ pub(crate) trait Records {
     }
 }
 
-/// Records of which the neutral form tells all; those of one file.
+/// Records that the neutral form holds completely; those of one file.
 struct Neutral<'a>(&'a Path);
 
 impl Records for Neutral<'_> {

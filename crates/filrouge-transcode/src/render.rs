@@ -207,7 +207,7 @@ const fn kind(content: &Content) -> &'static str {
     }
 }
 
-/// Appends what a tool answered as the inside of a JSON string; what stands in for an answer that says nothing.
+/// Appends what a tool answered as the inside of a JSON string, or the placeholder of an empty answer.
 fn push_answer<'a>(
     result: &'a CallResult,
     out: &mut String,

@@ -54,7 +54,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Takes out the members that are told.
+/// Takes out the members that a row of the audit shows.
 fn told(from: &mut Members<'_>) -> Told {
     match from.take("type", |_| true) {
         Some(r#""text""#) => text(from, "text").map_or(Told::Other, Told::Text),

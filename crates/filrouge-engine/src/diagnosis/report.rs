@@ -18,7 +18,7 @@ pub const TEXT_MAX: usize = 200;
 /// The state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// When it was looked at.
+    /// When it was examined.
     pub at: Timestamp,
     /// Whether all of it is as it was written.
     pub verification: Verification,
@@ -49,9 +49,9 @@ pub struct Diagnosis {
 pub struct Verification {
     /// Its outcome.
     pub status: Verdict,
-    /// How many turns were looked at.
+    /// How many turns were examined.
     pub turns: u64,
-    /// How many items were looked at.
+    /// How many items were examined.
     pub items: u64,
     /// What is not as it was written.
     pub findings: Vec<Broken>,
@@ -238,7 +238,7 @@ pub struct TurnError {
     pub source: Option<String>,
     /// Whether asking again can help.
     pub retryable: Option<bool>,
-    /// The error as the provider told it.
+    /// The error as the provider reported it.
     pub detail: Option<RawJson>,
     /// The whole part as it was recorded.
     pub part: RawJson,
@@ -306,7 +306,7 @@ pub(super) fn age_ms(now: Timestamp, then: Timestamp) -> u64 {
     u64::try_from(micros / 1000).unwrap_or(0)
 }
 
-/// Whether a failure is one of the stored data, which a diagnosis tells of, rather than of the store.
+/// Whether a failure is one of the stored data, which a diagnosis reports, rather than of the store.
 pub(super) fn is_of_data(failure: &Failure) -> bool {
     matches!(
         failure.code,

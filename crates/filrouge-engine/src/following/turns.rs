@@ -39,8 +39,8 @@ impl Following {
 }
 
 impl Core {
-    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before. Of one
-    /// that is not in the ledger no commit tells: who follows it is woken every second.
+    /// Follows a session from now on: a commit that touches it afterwards wakes. Read it after this, not before. No
+    /// commit reports a session that is not in the ledger: its followers are woken every second.
     ///
     /// # Errors
     /// `session_not_found`, `session_erased`, and the ledger's.
@@ -81,7 +81,7 @@ impl Core {
         wanted: impl Fn(TurnStatus) -> bool,
     ) -> Result<Turn, Failure> {
         let mut follower = match self.follow_session(scope, session).await {
-            // Of a turn that is not kept any more more is told than of its session.
+            // The ledger says more about a turn that was deleted than about its session.
             Err(failure) if failure.code == ErrorCode::SessionNotFound => {
                 return self.ledger.turn(scope, session, id).await;
             }

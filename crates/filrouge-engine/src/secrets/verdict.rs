@@ -38,7 +38,7 @@ impl Tail {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     No,
-    /// It cannot be told yet; a credential would begin here, or later.
+    /// It is not known yet; a credential would begin here, or later.
     More(usize),
     Found(Found),
 }

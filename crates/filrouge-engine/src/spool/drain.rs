@@ -34,11 +34,11 @@ struct Drain {
     core: Arc<Core>,
     stop: watch::Receiver<bool>,
     at_once: Semaphore,
-    /// Whoever asks a ledger that is away holds it; the others wait in line.
+    /// The task that asks an unavailable ledger holds it; the others wait for it.
     asking: Mutex<Asking>,
 }
 
-/// When a ledger that is away is asked next, and how long it is left alone then.
+/// When an unavailable ledger is asked next, and the pause after that.
 struct Asking {
     next: Instant,
     pause: Duration,
@@ -70,7 +70,7 @@ pub(super) async fn run(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
                 let id = match ended {
                     Ok((id, ())) => id,
                     Err(error) => {
-                        tracing::error!(%error, "[SPOOL] a task of the drain has ended by itself");
+                        tracing::error!(%error, "[SPOOL] a task of the drain has ended unexpectedly");
                         error.id()
                     }
                 };

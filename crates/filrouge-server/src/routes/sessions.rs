@@ -120,7 +120,7 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read>) -> An
     tagged(json(&session)?, &session)
 }
 
-/// What a verification looked at and found.
+/// What a verification examined and found.
 #[derive(Serialize, ToSchema)]
 #[schema(as = VerifyReport)]
 struct Verified<'a> {

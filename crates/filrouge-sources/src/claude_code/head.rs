@@ -13,7 +13,7 @@ use crate::object::Object;
 /// Largest description of an agent that is read.
 const META_BYTES_MAX: u64 = 64 << 10;
 
-/// Records that are no conversation and tell of the session.
+/// Records about the session that are not part of the conversation.
 const TITLES: [&str; 4] = ["custom-title", "ai-title", "summary", "last-prompt"];
 
 /// What a file tells.

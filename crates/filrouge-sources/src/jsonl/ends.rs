@@ -13,7 +13,7 @@ const HEAD_BYTES_MAX: usize = 1 << 20;
 /// A title made of a prompt is cut after so many characters.
 const TITLE_CHARS: usize = 120;
 
-/// What both ends of a file of records tell; see [`ends`].
+/// What both ends of a file of records contain; see [`ends`].
 pub(crate) fn records<T: Default>(
     file: &LogFile,
     take: impl Fn(&mut T, &str),

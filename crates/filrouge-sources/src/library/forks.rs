@@ -114,7 +114,7 @@ impl Seen<'_> {
     }
 }
 
-/// Looks at sessions; also how many cannot be read.
+/// Reads sessions; also how many cannot be read.
 pub(super) fn look_at<'a>(library: &Library, sessions: &[&'a Entry]) -> (Vec<Seen<'a>>, usize) {
     let answers = sessions.iter().zip(library.facts_of(sessions));
     let seen = answers.filter_map(|(entry, facts)| {

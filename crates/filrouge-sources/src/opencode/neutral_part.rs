@@ -157,7 +157,7 @@ fn started(metadata: &Object<'_>) -> Option<Box<str>> {
     id.or_else(|| metadata.text("sessionID")).map(Into::into)
 }
 
-/// The files a tool has changed, and how much; each tool tells it in fields of its own.
+/// The files a tool has changed, and how much; each tool reports it in fields of its own.
 fn changed(metadata: &Object<'_>) -> (Vec<Box<str>>, Option<Changes>) {
     let diffs = match metadata.at("filediff").object() {
         Some(diff) => vec![diff],

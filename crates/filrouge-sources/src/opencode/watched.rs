@@ -19,7 +19,7 @@ use crate::{
     Conversation, Listing, LoadedSession, ReadError, SkipReason, Skipped, Source, SourceError,
 };
 
-/// A place is looked at again after this time at the earliest; new data is to be seen within a second.
+/// A place is checked again after this time at the earliest; new data is to be seen within a second.
 const LOOK_AGAIN: Duration = Duration::from_millis(400);
 
 /// The generations there can be, the newest first.

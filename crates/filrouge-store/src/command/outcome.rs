@@ -17,7 +17,7 @@ pub struct Put {
     pub before: Link,
     /// The link of the last one.
     pub link: Link,
-    /// Who speaks in each of them, of a write to a turn; of other writes it is not told.
+    /// The role of each of them, for a write to a turn; empty for other writes.
     pub roles: Vec<Role>,
 }
 

@@ -194,7 +194,7 @@ fn resumes<T: Tx>(
 /// Whether who writes may (DESIGN §6); one who gives the session free with the write has done so in the head that is put.
 pub(super) fn check<T: Tx>(w: &Writing<'_, T>, session: &mut Loaded) -> Result<(), Failure> {
     check_hold(session, w.scope, w.ctx.now)?;
-    give_free(w, session);
+    release_lease(w, session);
     Ok(())
 }
 
@@ -222,7 +222,7 @@ pub fn check_hold(session: &Loaded, scope: &Scope, now: Timestamp) -> Result<(),
 }
 
 /// Whoever holds the session and asks for it gives it free, in the head that is put then; tells whether that is so.
-pub(super) fn give_free<T: Tx>(w: &Writing<'_, T>, session: &mut Loaded) -> bool {
+pub(super) fn release_lease<T: Tx>(w: &Writing<'_, T>, session: &mut Loaded) -> bool {
     let lease = &session.head.lease;
     let asked = w
         .scope
@@ -252,7 +252,7 @@ pub(super) fn release_again<T: Tx>(
     w: &mut Writing<'_, T>,
     mut session: Loaded,
 ) -> Result<Loaded, Failure> {
-    match give_free(w, &mut session) {
+    match release_lease(w, &mut session) {
         true => put_changed(w, session, (0, 0), Change::Lease),
         false => Ok(session),
     }

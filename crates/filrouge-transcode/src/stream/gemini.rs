@@ -59,7 +59,7 @@ json::members! {
         error,
     }
 
-    /// A candidate as an event tells it.
+    /// A candidate of an event.
     #[serde(rename_all = "camelCase")]
     Told {
         index: Option<u32>, content: Option<Content<'a>>, finish_reason, finish_message, citation_metadata,

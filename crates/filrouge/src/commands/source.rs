@@ -21,7 +21,7 @@ pub(super) struct Reply<T> {
     pub(super) places: Vec<String>,
 }
 
-/// Asks histories that are open. What cannot be read is told on stderr.
+/// Asks histories that are open. What cannot be read is reported on stderr.
 pub(super) async fn ask_in<T: Send + 'static>(
     mut all: Everything,
     question: impl FnOnce(&Library) -> Result<T, LibraryError> + Send + 'static,

@@ -79,12 +79,12 @@ pub(super) fn started(session: &str, name: &str, user: &str, question: &str) -> 
     call(session, user, None, request)
 }
 
-/// A call of nobody that writes a question.
+/// A call without an identity that writes a question.
 pub(super) fn start(session: &str, name: &str, question: &str) -> Call<StartTurn> {
     started(session, name, "", question)
 }
 
-/// A call of nobody that writes an answer.
+/// A call without an identity that writes an answer.
 pub(super) fn finish(
     session: &str,
     name: &str,
