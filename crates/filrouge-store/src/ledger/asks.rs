@@ -1,11 +1,11 @@
 //! What is asked of any ledger, by the port.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
 
 use filrouge_types::{
     ErrorCode, Failure, Session, SessionEvent, SessionId, TenantId, Turn, TurnId,
 };
+use tokio::sync::oneshot;
 
 use super::{About, Inspect, Ledger, Note};
 use crate::command::{Command, Outcome, PutNote, Scope, SessionFilter, Viewer, Write};
@@ -17,12 +17,12 @@ use crate::rows::View;
 use crate::verify::Report;
 
 /// A question that puts its answer where it can be taken once it was put.
-fn answered<R, F>(question: F) -> (Inspect, mpsc::Receiver<Result<R, Failure>>)
+fn answered<R, F>(question: F) -> (Inspect, oneshot::Receiver<Result<R, Failure>>)
 where
     R: Send + 'static,
     F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
 {
-    let (sender, receiver) = mpsc::sync_channel(1);
+    let (sender, receiver) = oneshot::channel();
     let put: Inspect = Box::new(move |sight| {
         // Whoever has given the question up takes no answer.
         let _ = sender.send(question(sight));
@@ -52,7 +52,7 @@ impl dyn Ledger + '_ {
         R: Send + 'static,
         F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
     {
-        let (question, answer) = answered(question);
+        let (question, mut answer) = answered(question);
         self.inspect(About::Store, question).await?;
         answer.try_recv().map_err(|_| not_put())?
     }
@@ -71,7 +71,7 @@ impl dyn Ledger + '_ {
         R: Send + 'static,
         F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
     {
-        let (question, answer) = answered(question);
+        let (question, mut answer) = answered(question);
         self.inspect(About::Session(scope, session), question)
             .await?;
         answer.try_recv().map_err(|_| not_put())?
@@ -86,7 +86,7 @@ impl dyn Ledger + '_ {
         R: Send + 'static,
         F: for<'a> FnOnce(&Sight<'a, dyn View + 'a>) -> Result<R, Failure> + Send + 'static,
     {
-        let (question, answer) = answered(question);
+        let (question, mut answer) = answered(question);
         self.inspect(About::Apart, question).await?;
         answer.try_recv().map_err(|_| not_put())?
     }

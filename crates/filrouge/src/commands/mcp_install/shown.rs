@@ -2,18 +2,22 @@
 
 use std::path::Path;
 
-use similar::TextDiff;
+use diffy::{DiffOptions, PatchFormatter};
 
 /// Lines shown around a change.
 const AROUND: usize = 3;
 
 /// What becomes of a file, as a unified diff.
 pub(super) fn diff(path: &Path, old: &str, new: &str) -> String {
-    let (path, lines) = (path.display().to_string(), TextDiff::from_lines(old, new));
-    let mut diff = lines.unified_diff();
-    diff.context_radius(AROUND)
-        .header(&path, &path)
-        .missing_newline_hint(false)
+    let path = path.display().to_string();
+    let patch = DiffOptions::new()
+        .set_context_len(AROUND)
+        .set_original_filename(path.clone())
+        .set_modified_filename(path)
+        .create_patch(old, new);
+    PatchFormatter::new()
+        .missing_newline_message(false)
+        .fmt_patch(&patch)
         .to_string()
 }
 
