@@ -22,6 +22,7 @@ const REFERENCE: &[&str] = &[
     "docs/bench-sources.md",
     "docs/capacity.md",
     "docs/context.md",
+    "docs/design.md",
     "docs/format.md",
     "docs/glossary.md",
     "docs/history-contract.md",

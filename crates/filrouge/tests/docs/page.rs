@@ -3,11 +3,14 @@
 //! - In a `console` block a line with `$ ` is a command; it goes on where a shell would ask for another line. What
 //!   follows is what it prints: `…` stands for anything, runs of blanks and line ends are one.
 //! - A `toml` block whose first line is [`CONFIGURATION`] is the configuration from there on.
+//! - A `python` block whose first line is [`SCRIPT`] is run, and must not fail.
 
 use std::path::{Path, PathBuf};
 
 /// The title of a block that is the configuration file.
 const CONFIGURATION: &str = "# ~/.config/filrouge/config.toml";
+/// The title of a block that is a program.
+const SCRIPT: &str = "# agent.py";
 
 /// The repository.
 pub(crate) fn root() -> PathBuf {
@@ -47,7 +50,7 @@ impl Page {
     pub(crate) fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut lines = (1..).zip(self.0.lines());
-        while let Some((_, line)) = lines.next() {
+        while let Some((number, line)) = lines.next() {
             let Some(kind) = line.strip_prefix("```").filter(|kind| !kind.is_empty()) else {
                 continue;
             };
@@ -58,6 +61,15 @@ impl Page {
                     let text: Vec<_> = block.iter().map(|(_, l)| *l).collect();
                     let text = text.join("\n") + "\n";
                     steps.push(Step::Configure { text });
+                }
+                "python" if block.first().is_some_and(|(_, l)| *l == SCRIPT) => {
+                    let text: Vec<_> = block.iter().map(|(_, l)| *l).collect();
+                    let text = text.join("\n");
+                    steps.push(Step::Run {
+                        line: number,
+                        command: format!("python3 - <<'SCRIPT' && echo done\n{text}\nSCRIPT"),
+                        output: "…done\n".to_owned(),
+                    });
                 }
                 _ => {}
             }
@@ -135,7 +147,8 @@ fn patterns_fit_what_they_should() {
 fn blocks_are_read_as_they_stand() {
     let page = Page(
         "```console\n$ one \\\n  more\nsaid\n$ two 'a\n$ b'\n```\n```toml\n# x\na = 1\n```\n\
-         ```toml\n# ~/.config/filrouge/config.toml\nb = 2\n```\n```sh\n$ no\n```\n"
+         ```toml\n# ~/.config/filrouge/config.toml\nb = 2\n```\n```sh\n$ no\n```\n\
+         ```python\n# agent.py\nx = 1\n```\n```python\ny = 1\n```\n"
             .to_owned(),
     );
     let run = |line, command: &str, output: &str| Step::Run {
@@ -149,7 +162,12 @@ fn blocks_are_read_as_they_stand() {
         [
             run(2, "one \\\n  more", "said\n"),
             run(5, "two 'a\n$ b'", ""),
-            Step::Configure { text }
+            Step::Configure { text },
+            run(
+                19,
+                "python3 - <<'SCRIPT' && echo done\n# agent.py\nx = 1\nSCRIPT",
+                "…done\n"
+            ),
         ]
     );
 }

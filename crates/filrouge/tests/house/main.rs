@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod circles;
+mod design;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
