@@ -17,7 +17,6 @@ mod scan;
 mod shape;
 mod stream;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 mod turn;
 mod verdict;

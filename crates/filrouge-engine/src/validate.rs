@@ -223,8 +223,6 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use filrouge_types::{Channel, Role};
 
     use super::*;

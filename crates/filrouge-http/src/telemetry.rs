@@ -59,7 +59,6 @@ pub(crate) fn end<B>(span: &Span, response: &Response<B>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

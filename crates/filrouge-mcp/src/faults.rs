@@ -92,8 +92,6 @@ fn wrong<T: DeserializeOwned>(params: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn fault(message: &str) -> (Option<RequestId>, i32) {

@@ -157,8 +157,6 @@ pub(crate) fn end(out: &mut String, notices: &[String], next: Option<(&str, &str
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

@@ -76,8 +76,6 @@ impl JsonSchema for When {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_micros(0);

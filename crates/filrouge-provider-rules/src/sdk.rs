@@ -267,8 +267,6 @@ fn digest(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used)]
-
     use super::*;
 
     fn histories(count: usize) -> Vec<(Provider, Value)> {

@@ -1,7 +1,5 @@
 //! What searches answer, on conversations made by hand.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use filrouge_sources::library::Library;

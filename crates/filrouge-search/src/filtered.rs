@@ -1,7 +1,5 @@
 //! Filters of queries, and texts that people type otherwise, on conversations made by hand.
 
-#![allow(clippy::unwrap_used)]
-
 use std::sync::Arc;
 
 use filrouge_sources::library::Library;

@@ -1,7 +1,5 @@
 //! Searches against a plain reading of everything, on conversations full of what is awkward in JSON.
 
-#![allow(clippy::unwrap_used)]
-
 mod indexed;
 mod plainly;
 mod spelled;

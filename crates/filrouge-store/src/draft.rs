@@ -215,8 +215,6 @@ fn unit(escape: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use proptest::prelude::*;
 

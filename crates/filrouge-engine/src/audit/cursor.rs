@@ -101,7 +101,6 @@ fn refused(text: &str) -> Failure {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

@@ -112,7 +112,6 @@ pub(super) fn finish_reason(metadata: Option<&RawJson>) -> Option<JsonText> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

@@ -1,10 +1,4 @@
 //! Bundles by somebody who computes everything anew and signs with a key of their own.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "tests fail by panicking"
-)]
-
 use std::sync::Arc;
 
 use filrouge_store::command::{Command, Write};

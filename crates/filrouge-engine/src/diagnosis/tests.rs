@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use crate::caller::Caller;
 use filrouge_store::draft::PieceKind;
 use filrouge_store::verify::Verdict;

@@ -1,6 +1,4 @@
 //! The rules of the contract, each over every store that it holds for: `docs/history-contract.md` names them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 mod reading;
 mod service;
 mod session_scope;

@@ -1,7 +1,5 @@
 //! Two scopes over the in-memory ledger and the in-memory hot store, each of which can be made to fail.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
-
 mod copies;
 mod faults;
 mod hang_up;

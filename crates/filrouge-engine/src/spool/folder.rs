@@ -393,7 +393,6 @@ impl Folder {
 
     /// As on a disk without room for dead letters, or for entries.
     #[cfg(test)]
-    #[allow(clippy::unwrap_used)]
     pub(super) fn fill(&mut self, dead: bool) {
         let growing = if dead {
             &mut self.dead
@@ -405,7 +404,6 @@ impl Folder {
 
     /// There is room again.
     #[cfg(test)]
-    #[allow(clippy::unwrap_used)]
     pub(super) fn unfill(&mut self) {
         for (name, growing) in [(QUEUE, &mut self.queue), (DEAD, &mut self.dead)] {
             let file = private().read(true).write(true).open(self.path.join(name));

@@ -215,8 +215,6 @@ fn next_frame(bytes: &[u8], from: usize, seal: &Seal) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::sync::Arc;
 
     use proptest::prelude::*;

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 mod calls;
 mod files;
 mod poison;

@@ -226,8 +226,6 @@ pub fn wait(asked: Option<u64>) -> Result<Duration, Problem> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use filrouge_types::{IdentityId, TurnStatus};
 
     use super::*;

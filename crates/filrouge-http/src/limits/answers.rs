@@ -92,7 +92,6 @@ impl HttpBody for Held {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
     use http_body_util::BodyExt;

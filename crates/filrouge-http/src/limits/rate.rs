@@ -153,7 +153,6 @@ impl Rates {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
     use std::num::NonZeroU32;

@@ -70,7 +70,6 @@ impl Drop for StreamSlot {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

@@ -64,7 +64,6 @@ pub(super) fn refuse(stream: &TcpStream) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 

@@ -40,8 +40,6 @@ fn is_named(host: &Authority, known: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

@@ -40,8 +40,6 @@ impl JsonSchema for Count {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

@@ -102,8 +102,6 @@ fn readings(stdout: &[u8], answers: usize) -> Result<Vec<Reading>, SdkError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used)]
-
     use super::*;
 
     const ONE: &str = "{\"line\": 1, \"way\": \"events\", \"told\": {\"text\": \"a\"}}\n";

@@ -1,7 +1,5 @@
 //! Queries, read.
 
-#![allow(clippy::unwrap_used)]
-
 use filrouge_sources::Role;
 use filrouge_types::Timestamp;
 

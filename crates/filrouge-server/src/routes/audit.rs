@@ -211,7 +211,6 @@ impl Rows {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use axum::http::{HeaderValue, header};
 

@@ -184,7 +184,6 @@ fn write<T: Serialize>(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use axum::http::HeaderValue;
 

@@ -1,6 +1,4 @@
 //! Sources together, and what is kept of them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -207,8 +207,6 @@ pub(super) fn list(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use rusqlite::Connection;
 
     use super::*;

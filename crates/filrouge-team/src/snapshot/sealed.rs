@@ -50,8 +50,6 @@ impl Seal for AgeSeal {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
 
     #[test]

@@ -339,8 +339,6 @@ impl Json {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use proptest::prelude::*;
 

@@ -139,8 +139,6 @@ impl Screen {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use filrouge_types::{Channel, RawJson, Role, TurnId};
 
     use super::*;

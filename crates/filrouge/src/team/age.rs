@@ -35,8 +35,6 @@ pub(crate) fn when(words: &Words, at: Timestamp, now: Timestamp, zone: &TimeZone
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use super::*;
     use crate::team::words::of_locale;
 

@@ -83,8 +83,6 @@ fn colour(number: usize) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
     use filrouge_team::team_file::Form;
 
     use super::*;

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use filrouge_types::{ItemBody, Timestamp};
 use proptest::prelude::*;
 

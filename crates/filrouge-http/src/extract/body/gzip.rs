@@ -81,7 +81,6 @@ pub(super) async fn unfold(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
     use crate::limits::Budget;

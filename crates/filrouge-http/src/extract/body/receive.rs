@@ -173,7 +173,6 @@ async fn collect(mut body: Body, most: usize, room: &Reservation) -> Result<Vec<
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use std::convert::Infallible;
     use std::pin::Pin;

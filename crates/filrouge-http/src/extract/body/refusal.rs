@@ -49,8 +49,6 @@ fn place(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use filrouge_engine::{AppendItems, CreateSession, FailTurn, FinalizeTurn, LinkSession};
 
     use super::*;

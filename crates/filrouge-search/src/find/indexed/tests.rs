@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use std::borrow::Cow;
 
 use filrouge_sources::Role;

@@ -48,7 +48,6 @@ impl<V: View + ?Sized> Sight<'_, V> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use std::sync::Arc;
 

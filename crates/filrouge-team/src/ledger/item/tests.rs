@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use filrouge_types::{RawJson, TurnId};
 
 use super::*;
