@@ -8,50 +8,54 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The crates from left to right; each may depend only on those in earlier rows, never on its own row.
-const ROWS: &[&[&str]] = &[
-    &[
-        "filrouge-types",
-        "filrouge-provider-rules",
-        "filrouge-testbed",
-    ],
-    &["filrouge-store"],
-    &["filrouge-sqlite", "filrouge-postgres", "filrouge-redis"],
-    &["filrouge-engine", "filrouge-document"],
-    &["filrouge-transcode", "filrouge-sources", "filrouge-http"],
-    &["filrouge-search", "filrouge-openai"],
-    &["filrouge-mcp"],
-    &["filrouge-team", "filrouge-server"],
-    &["filrouge"],
-    &["filrouge-bench"],
-    EXAMPLES,
+/// Each crate of ours, and those that it may need (ADR 0030). The other rules take their crates from `cargo metadata`.
+const MAY_NEED: &[(&str, &[&str])] = &[
+    ("types", &[]),
+    ("provider-rules", &[]),
+    ("testbed", &[]),
+    ("store", &["types"]),
+    ("sqlite", &["store", "types"]),
+    ("postgres", &["store", "types"]),
+    ("redis", &["store", "types"]),
+    ("engine", &["store", "types"]),
+    ("document", &["types"]),
+    ("transcode", &["engine", "store", "types"]),
+    (
+        "sources",
+        &["document", "engine", "sqlite", "store", "types"],
+    ),
+    ("search", &["engine", "sources", "sqlite", "store", "types"]),
+    ("http", &["engine", "store", "types"]),
+    ("openai", &["http", "types"]),
+    ("mcp", &["search", "sources", "types"]),
+    ("team", &["engine", "store", "types"]),
+    (
+        "server",
+        &[
+            "document",
+            "engine",
+            "http",
+            "mcp",
+            "openai",
+            "search",
+            "sources",
+            "store",
+            "transcode",
+            "types",
+        ],
+    ),
+    ("filrouge", ANY),
+    ("bench", ANY),
+    (
+        "voice-agent",
+        &["engine", "postgres", "sqlite", "store", "types"],
+    ),
 ];
+/// Whatever is a library of ours.
+const ANY: &[&str] = &["*"];
 
-/// Applications on the library: nothing needs them, and they need no more of filrouge than an application does.
-const EXAMPLES: &[&str] = &["voice-agent"];
-const FOR_APPLICATIONS: &[&str] = &[
-    "filrouge-types",
-    "filrouge-store",
-    "filrouge-sqlite",
-    "filrouge-postgres",
-    "filrouge-engine",
-];
-
-/// The engine knows stores only by their port.
-const FORBIDDEN: &[(&str, &str)] = &[
-    ("filrouge-engine", "filrouge-sqlite"),
-    ("filrouge-engine", "filrouge-postgres"),
-    ("filrouge-engine", "filrouge-redis"),
-    ("filrouge-http", "filrouge-sqlite"),
-    ("filrouge-http", "filrouge-postgres"),
-    ("filrouge-http", "filrouge-redis"),
-    ("filrouge-openai", "filrouge-sqlite"),
-    ("filrouge-openai", "filrouge-postgres"),
-    ("filrouge-openai", "filrouge-redis"),
-    ("filrouge-server", "filrouge-sqlite"),
-    ("filrouge-server", "filrouge-postgres"),
-    ("filrouge-server", "filrouge-redis"),
-];
+/// Libraries that only one crate of the program needs.
+const HOMES: &[(&str, &str)] = &[("rusqlite", "sqlite"), ("rmcp", "mcp")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -60,17 +64,22 @@ fn root() -> PathBuf {
         .unwrap()
 }
 
-/// Each workspace crate with what it needs to build, tests aside.
-fn arrows() -> BTreeMap<String, BTreeSet<String>> {
+/// A crate of the workspace: what it needs to build, tests aside, and where its sources are.
+struct Crate {
+    needs: BTreeSet<String>,
+    src: PathBuf,
+}
+
+/// The name of a crate without what all of ours begin with.
+fn short(name: &serde_json::Value) -> String {
+    let name = name.as_str().unwrap();
+    name.strip_prefix("filrouge-").unwrap_or(name).to_owned()
+}
+
+fn crates() -> BTreeMap<String, Crate> {
     let out = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--no-deps",
-            "--offline",
-            "--locked",
-        ])
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .args(["--offline", "--locked"])
         .current_dir(root())
         .output()
         .expect("cargo metadata");
@@ -81,90 +90,67 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
     );
     let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
+    let read = |p: &serde_json::Value| {
+        let dependencies = p["dependencies"].as_array().unwrap().iter();
+        let needs = dependencies.filter(|d| d["kind"].is_null());
+        let manifest = Path::new(p["manifest_path"].as_str().unwrap());
+        Crate {
+            needs: needs.map(|d| short(&d["name"])).collect(),
+            src: manifest.with_file_name("src"),
+        }
+    };
     packages
         .iter()
-        .map(|p| {
-            let dependencies = p["dependencies"].as_array().unwrap();
-            let needed = dependencies
-                .iter()
-                .filter(|d| d["kind"].is_null())
-                .map(|d| d["name"].as_str().unwrap().to_owned())
-                .collect();
-            (p["name"].as_str().unwrap().to_owned(), needed)
-        })
+        .map(|p| (short(&p["name"]), read(p)))
         .collect()
+}
+
+/// What the program consists of: the crate `filrouge`, and all of ours that it needs.
+fn shipped() -> BTreeMap<String, Crate> {
+    let mut all = crates();
+    let mut found = BTreeMap::new();
+    let mut next = vec!["filrouge".to_owned()];
+    while let Some(name) = next.pop() {
+        if let Some(one) = all.remove(&name) {
+            next.extend(one.needs.iter().cloned());
+            found.insert(name, one);
+        }
+    }
+    found
 }
 
 #[test]
 fn dependencies_point_one_way() {
-    let row = |name: &str| ROWS.iter().position(|r| r.contains(&name));
-    for (name, needed) in arrows() {
-        let own = row(&name).unwrap_or_else(|| panic!("{name} is in no row of DESIGN §13"));
-        for other in needed.iter().filter(|n| n.starts_with("filrouge")) {
+    let all = crates();
+    for (name, one) in &all {
+        let row = MAY_NEED.iter().find(|(of, _)| of == name);
+        let (_, may) = row.unwrap_or_else(|| panic!("{name} is in no row of MAY_NEED"));
+        for other in one.needs.iter().filter(|other| all.contains_key(*other)) {
+            let is_library = *may == ANY && all[other].src.join("lib.rs").exists();
             assert!(
-                row(other).is_some_and(|r| r < own),
-                "{name} must not depend on {other}"
-            );
-            assert!(
-                !FORBIDDEN.contains(&(name.as_str(), other.as_str())),
-                "{name} must not know {other}"
+                is_library || may.contains(&other.as_str()),
+                "{name} must not need {other}"
             );
         }
     }
 }
 
 #[test]
-fn examples_need_what_an_application_needs() {
-    for (name, needed) in arrows() {
-        let example = EXAMPLES.contains(&name.as_str());
-        for other in &needed {
-            assert!(
-                !EXAMPLES.contains(&other.as_str()),
-                "{name} must not depend on {other}"
-            );
-            assert!(
-                !example
-                    || !other.starts_with("filrouge")
-                    || FOR_APPLICATIONS.contains(&other.as_str()),
-                "{name} must not depend on {other}"
-            );
-        }
+fn some_libraries_are_known_to_one_crate_alone() {
+    let all = shipped();
+    for (library, home) in HOMES {
+        let who = all.iter().filter(|(_, one)| one.needs.contains(*library));
+        let who: Vec<&str> = who.map(|(name, _)| name.as_str()).collect();
+        assert_eq!(who, [*home], "{library}");
     }
-}
-
-/// Whether a library is needed by some of `allowed`, and by no other crate.
-fn needed_by_these_alone(library: &str, allowed: &[&str]) {
-    let who: Vec<String> = arrows()
-        .into_iter()
-        .filter(|(_, needed)| needed.contains(library))
-        .map(|(name, _)| name)
-        .collect();
-    assert!(!who.is_empty(), "nothing needs {library}");
-    assert!(
-        who.iter().all(|name| allowed.contains(&name.as_str())),
-        "{library} in {who:?}"
-    );
-}
-
-#[test]
-fn only_one_crate_links_sqlite() {
-    needed_by_these_alone("rusqlite", &["filrouge-bench", "filrouge-sqlite"]);
-}
-
-#[test]
-fn only_one_crate_knows_rmcp() {
-    needed_by_these_alone("rmcp", &["filrouge-mcp"]);
 }
 
 /// The server knows no backend, but sources, which it serves, read other programs' databases: through one module, which
 /// opens nothing of filrouge's own (ADR 0023).
 #[test]
 fn sources_read_foreign_databases_alone() {
-    let mut found = Vec::new();
-    let folder = root().join("crates/filrouge-sources/src");
-    files(&folder, ".rs", &mut found);
     let mut used = 0;
-    for path in found {
+    for path in files(&shipped()["sources"].src) {
         let text = std::fs::read_to_string(&path).unwrap();
         for after in text.split("filrouge_sqlite").skip(1) {
             used += 1;
@@ -178,129 +164,77 @@ fn sources_read_foreign_databases_alone() {
     assert!(used > 0);
 }
 
-/// Wires, teams and sources call services and nothing below them.
+/// Whoever needs the engine calls services and nothing below them, the program aside, which wires all.
 #[test]
 fn wires_ask_services_and_not_the_ledger() {
-    const CALLERS: &[&str] = &[
-        "http",
-        "mcp",
-        "openai",
-        "server",
-        "sources",
-        "team",
-        "transcode",
-    ];
-    // Webhooks are a feed of all tenants, whose place is a note of the store; `serve.rs` starts them.
+    // Webhooks are a feed of all tenants, whose place is a note of the store; `serve.rs` starts them. The feed of the
+    // search index asks the ledger for commits, position and name.
     const FEEDS: &[&str] = &[
         "filrouge-server/src/webhooks",
         "filrouge-server/src/serve.rs",
+        "filrouge-search/src",
     ];
-    let mut found = Vec::new();
-    for name in CALLERS {
-        let folder = root().join(format!("crates/filrouge-{name}/src"));
-        if folder.exists() {
-            files(&folder, ".rs", &mut found);
+    const BELOW: &[&str] = &[
+        ".ledger()",
+        "shared_ledger",
+        "dyn Ledger",
+        "store::Ledger",
+        "Scope::new",
+    ];
+    let all = shipped();
+    let asks = |one: &Crate| ["engine", "http"].iter().any(|e| one.needs.contains(*e));
+    let callers = all.iter().filter(|(name, _)| *name != "filrouge");
+    for (_, caller) in callers.filter(|(_, one)| asks(one)) {
+        for path in files(&caller.src) {
+            let shown = path.display().to_string();
+            if !FEEDS.iter().any(|feed| shown.contains(feed)) {
+                refuse(&path, BELOW);
+            }
         }
-    }
-    assert!(found.len() > 100);
-    for path in found {
-        let shown = path.display().to_string();
-        if FEEDS.iter().any(|feed| shown.contains(feed)) {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        for word in [
-            ".ledger()",
-            "shared_ledger",
-            "dyn Ledger",
-            "store::Ledger",
-            "Scope::new",
-        ] {
-            assert!(!text.contains(word), "{shown} uses {word}");
-        }
-    }
-}
-
-fn files(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, ending, found);
-        } else if path.to_string_lossy().ends_with(ending) {
-            found.push(path);
-        }
-    }
-}
-
-#[test]
-fn files_stay_small() {
-    let mut found = Vec::new();
-    files(&root().join("crates"), ".rs", &mut found);
-    files(&root().join("examples"), ".rs", &mut found);
-    assert!(found.len() > 30);
-    for path in found {
-        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
-        assert!(lines <= 500, "{} has {lines} lines", path.display());
     }
 }
 
 #[test]
 fn libraries_print_nothing_and_read_no_environment() {
-    let mut found = Vec::new();
-    let libraries = [
-        "types",
-        "store",
-        "sqlite",
-        "postgres",
-        "redis",
-        "engine",
-        "transcode",
-        "document",
-        "sources",
-        "mcp",
-        "http",
-        "openai",
-        "server",
-    ];
-    for name in libraries {
-        files(
-            &root().join(format!("crates/filrouge-{name}/src")),
-            ".rs",
-            &mut found,
-        );
-    }
-    for path in found {
-        let text = std::fs::read_to_string(&path).unwrap();
-        for word in ["println!", "eprintln!", "env::var", "home_dir"] {
-            assert!(!text.contains(word), "{} uses {word}", path.display());
+    for (_, library) in shipped().iter().filter(|(name, _)| *name != "filrouge") {
+        for path in files(&library.src) {
+            refuse(&path, &["println!", "eprintln!", "env::var", "home_dir"]);
         }
     }
 }
 
-#[test]
-fn the_documents_are_there_and_linked() {
-    let root = root();
-    let names = [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "docs/README.md",
-        "docs/format.md",
-        "docs/adr/README.md",
-    ];
-    for name in names {
-        let text =
-            std::fs::read_to_string(root.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let folder = root.join(name).parent().unwrap().to_owned();
-        for target in text.split("](").skip(1).filter_map(|t| t.split(')').next()) {
-            let target = target.split('#').next().unwrap();
-            if !target.is_empty() && !target.contains("://") {
-                assert!(
-                    folder.join(target).exists(),
-                    "{name} points to {target}, which is not there"
-                );
+/// A file that has none of the words.
+fn refuse(path: &Path, words: &[&str]) {
+    let text = std::fs::read_to_string(path).unwrap();
+    for word in words {
+        assert!(!text.contains(word), "{} uses {word}", path.display());
+    }
+}
+
+/// All Rust files in a folder; there are some.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    fn gather(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                gather(&path, found);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                found.push(path);
             }
+        }
+    }
+    let mut found = Vec::new();
+    gather(folder, &mut found);
+    assert!(!found.is_empty(), "{}", folder.display());
+    found
+}
+
+#[test]
+fn files_stay_small() {
+    for folder in ["crates", "examples"] {
+        for path in files(&root().join(folder)) {
+            let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+            assert!(lines <= 500, "{} has {lines} lines", path.display());
         }
     }
 }
