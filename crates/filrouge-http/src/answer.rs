@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
 use filrouge_engine::Written;
 use filrouge_store::Durability;
 use filrouge_types::ErrorCode;
@@ -43,17 +44,17 @@ pub fn json<T: Serialize>(value: &T) -> Answer {
 
 /// No answer: somebody else is at work, and the caller wants none then.
 pub fn no_content() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
+    StatusCode::NO_CONTENT.into_response()
 }
 
 /// 200 with JSON that is written already.
 pub fn json_text(text: Vec<u8>) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    self::text("application/json", text)
+}
+
+/// 200 with a text of this media type.
+pub fn text(media_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
 }
 
 /// The answer of a write: where it went (P1), and how many credentials were masked in it, if there were any. 202 when it
@@ -87,18 +88,15 @@ pub fn created<T: Serialize>(new: bool, value: &Written<T>) -> Answer {
     Ok(response)
 }
 
-/// Rows as a file of this name and media type, never kept and never taken for anything else.
-pub fn attachment(media_type: &'static str, name: &'static str, body: Body) -> Answer {
-    Response::builder()
-        .header(header::CONTENT_TYPE, media_type)
-        .header(
-            header::CONTENT_DISPOSITION,
-            format!("attachment; filename=\"{name}\""),
-        )
-        .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
-        .header(header::CACHE_CONTROL, "no-store")
-        .body(body)
-        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
+/// 200 with a file of this name and media type, never kept and never taken for anything else.
+pub fn attachment(media_type: &'static str, name: &str, body: Body) -> Response<Body> {
+    let named = format!("attachment; filename=\"{name}\"");
+    let bounds = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let file = text(media_type, body);
+    (bounds, [(header::CONTENT_DISPOSITION, named)], file).into_response()
 }
 
 /// The media types that `Accept` names, in lower case, in its order.

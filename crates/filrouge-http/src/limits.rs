@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_types::{ErrorCode, Failure};
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Semaphore;
 
 use crate::metrics::Metrics;
@@ -13,12 +14,10 @@ use crate::metrics::Metrics;
 mod answers;
 mod budget;
 mod rate;
-mod streams;
 
 pub use answers::LargeAnswer;
 pub use budget::{Budget, Reservation, SMALL_BODY};
 pub use rate::{RateSubject, Retry};
-pub use streams::StreamSlot;
 
 /// How many requests per second, and how many at once after a rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +87,7 @@ pub struct Limits {
     settings: LimitSettings,
     bodies: Arc<Budget>,
     rates: rate::Rates,
-    streams: Arc<streams::StreamSlots>,
+    streams: Arc<Budget>,
     answers: Arc<Semaphore>,
     metrics: Arc<Metrics>,
 }
@@ -99,7 +98,7 @@ impl Limits {
         Self {
             bodies: Budget::new(settings.bodies_in_flight_bytes, settings.body_bytes),
             rates: rate::Rates::new(&settings),
-            streams: streams::StreamSlots::new(settings.streams_per_key),
+            streams: Budget::of_each(settings.streams_per_key),
             answers: Arc::new(Semaphore::new(answers)),
             settings,
             metrics,
@@ -144,8 +143,20 @@ impl Limits {
     /// # Errors
     /// [`Retry`] when the key holds as many as it may.
     pub fn stream(&self, key: Option<&str>) -> Result<StreamSlot, Retry> {
-        let slot = self.streams.acquire(key, &self.metrics);
-        slot.inspect_err(|retry| self.metrics.rate_limited(retry.kind()))
+        let taken = self.streams.reservation();
+        taken.is_for(key.unwrap_or_default(), false);
+        if !taken.grow(1) {
+            let what = "this key holds as many streams open as it may";
+            let retry = Retry::new(what, "streams", Duration::from_secs(5));
+            self.metrics.rate_limited(retry.kind());
+            return Err(retry);
+        }
+        let open = self.metrics.tail_readers.clone();
+        open.inc();
+        Ok(StreamSlot {
+            open,
+            _taken: taken,
+        })
     }
 
     /// Leave to build a large answer: waits for its turn, up to the answer timeout. It is given back when
@@ -167,5 +178,46 @@ impl Limits {
     /// Forgets callers that have been silent long enough to be as good as new.
     pub fn shrink(&self) {
         self.rates.shrink();
+    }
+}
+
+/// The place of one open stream; free again when dropped.
+#[derive(Debug)]
+pub struct StreamSlot {
+    open: Gauge,
+    _taken: Reservation,
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_holds_so_many_streams_and_no_more() {
+        let metrics = Arc::new(Metrics::default());
+        let settings = LimitSettings {
+            streams_per_key: 2,
+            ..LimitSettings::default()
+        };
+        let limits = Limits::new(settings, metrics.clone());
+        let one = limits.stream(Some("k")).unwrap();
+        let two = limits.stream(Some("k")).unwrap();
+        assert_eq!(limits.stream(Some("k")).unwrap_err().kind(), "streams");
+        let other = limits.stream(None).unwrap();
+        assert_eq!(metrics.tail_readers.get(), 3);
+        drop(one);
+        let three = limits.stream(Some("k")).unwrap();
+        drop((two, three, other));
+        assert_eq!(metrics.tail_readers.get(), 0);
+        assert!(
+            !limits.streams.knows_callers(),
+            "keys that are gone are forgotten"
+        );
     }
 }

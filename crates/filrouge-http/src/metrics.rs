@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -18,43 +18,24 @@ const BUCKETS: [f64; 13] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0,
 ];
 
-/// A request by what the server knows of it beforehand.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    method: &'static str,
-    /// The route's template, or `unmatched`.
-    route: String,
-    /// `2xx` and so on.
-    status: &'static str,
-}
-
-/// Why something was refused or dropped.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabels {
-    reason: &'static str,
-}
-
-/// Whose rate was exceeded.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SubjectLabels {
-    subject: &'static str,
-}
+/// Names of labels with their values.
+type Labels = Vec<(&'static str, String)>;
 
 /// Counters and gauges of the layer, and the registry that other parts of a server put theirs into.
 pub struct Metrics {
     registry: Mutex<Registry>,
-    requests: Family<RequestLabels, Counter>,
-    durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
+    requests: Family<Labels, Counter>,
+    durations: Family<Labels, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
     panics: Counter,
-    bodies_refused: Family<ReasonLabels, Counter>,
+    bodies_refused: Family<Labels, Counter>,
     body_bytes: Gauge,
-    rate_limited: Family<SubjectLabels, Counter>,
+    rate_limited: Family<Labels, Counter>,
     pub(crate) connections: Gauge,
-    connections_refused: Family<ReasonLabels, Counter>,
-    connections_dropped: Family<ReasonLabels, Counter>,
+    connections_refused: Family<Labels, Counter>,
+    connections_dropped: Family<Labels, Counter>,
     pub(crate) tail_readers: Gauge,
-    tail_drops: Family<ReasonLabels, Counter>,
+    tail_drops: Family<Labels, Counter>,
     unauthenticated: Counter,
 }
 
@@ -152,11 +133,12 @@ impl Metrics {
         status: u16,
         duration: Duration,
     ) {
-        let labels = RequestLabels {
-            method,
-            route: route.to_owned(),
-            status: status_class(status),
-        };
+        let status = format!("{}xx", status / 100);
+        let labels = vec![
+            ("method", method.to_owned()),
+            ("route", route.to_owned()),
+            ("status", status),
+        ];
         self.requests.get_or_create(&labels).inc();
         self.durations
             .get_or_create(&labels)
@@ -168,25 +150,24 @@ impl Metrics {
     }
 
     pub(crate) fn body_refused(&self, reason: &'static str) {
-        count(&self.bodies_refused, reason);
+        count(&self.bodies_refused, "reason", reason);
     }
 
     pub(crate) fn rate_limited(&self, subject: &'static str) {
-        let labels = SubjectLabels { subject };
-        self.rate_limited.get_or_create(&labels).inc();
+        count(&self.rate_limited, "subject", subject);
     }
 
     pub(crate) fn connection_refused(&self, reason: &'static str) {
-        count(&self.connections_refused, reason);
+        count(&self.connections_refused, "reason", reason);
     }
 
     pub(crate) fn connection_dropped(&self, reason: &'static str) {
-        count(&self.connections_dropped, reason);
+        count(&self.connections_dropped, "reason", reason);
     }
 
     /// A stream was ended by the server, for one of a fixed set of reasons.
     pub fn tail_dropped(&self, reason: &'static str) {
-        count(&self.tail_drops, reason);
+        count(&self.tail_drops, "reason", reason);
     }
 
     /// The text of a scrape, `more` metrics after these: so many bytes of bodies are held, and so many requests had no
@@ -211,8 +192,8 @@ impl Metrics {
     }
 }
 
-fn count(family: &Family<ReasonLabels, Counter>, reason: &'static str) {
-    family.get_or_create(&ReasonLabels { reason }).inc();
+fn count(family: &Family<Labels, Counter>, label: &'static str, word: &str) {
+    family.get_or_create(&vec![(label, word.to_owned())]).inc();
 }
 
 /// A request that is under way.
@@ -221,16 +202,6 @@ pub(crate) struct InFlight(Gauge);
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.dec();
-    }
-}
-
-const fn status_class(status: u16) -> &'static str {
-    match status / 100 {
-        1 => "1xx",
-        2 => "2xx",
-        3 => "3xx",
-        4 => "4xx",
-        _ => "5xx",
     }
 }
 

@@ -110,18 +110,26 @@ fn seconds_left(lease: &Lease) -> u32 {
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
 }
 
-/// The failure that a response reports, for wires that write it otherwise.
+/// The failure that a response reports.
 #[derive(Clone)]
 pub(crate) struct Failed(pub(crate) Arc<Failure>);
 
+/// A failure as a protocol writes it: the media type, and the text.
+pub type FailureText = (&'static str, Vec<u8>);
+
 /// The failure as `application/problem+json`.
-pub(crate) fn written(failure: &Failure) -> Vec<u8> {
+pub(crate) fn written(failure: &Failure) -> FailureText {
+    written_with(failure, failure.code.status())
+}
+
+/// As [`written`], with a status that the protocol itself has chosen.
+pub(crate) fn written_with(failure: &Failure, status: u16) -> FailureText {
     let (detail, hint) = told(failure);
     let held = failure.held.as_deref();
     let body = ProblemBody {
         r#type: format!("urn:filrouge:error:{}", failure.code),
         title: failure.code.title(),
-        status: failure.code.status(),
+        status,
         code: failure.code.as_str(),
         detail,
         hint,
@@ -131,23 +139,21 @@ pub(crate) fn written(failure: &Failure) -> Vec<u8> {
         holder: held.and_then(|lease| lease.holder.as_deref()),
         expires_at: held.and_then(|lease| lease.expires_at),
     };
-    serde_json::to_vec(&body).unwrap_or_default()
+    let text = serde_json::to_vec(&body).unwrap_or_default();
+    ("application/problem+json", text)
 }
 
 impl IntoResponse for Problem {
+    /// Status and headers; the layer around all wires writes the body, as the protocol of the path does.
     fn into_response(self) -> Response<Body> {
         let failure = &self.0;
         if failure.code.status() >= 500 {
             tracing::error!(code = failure.code.as_str(), detail = %failure.detail, "a request failed");
         }
-        let mut response = Response::new(Body::from(written(failure)));
-        *response.status_mut() = StatusCode::from_u16(failure.code.status())
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(failure.code.status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = status.into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
         if failure.code == ErrorCode::Unauthenticated {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -8,10 +8,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use filrouge_types::{ErrorCode, Failure};
-use serde_json::Value;
 
 use crate::layer::HttpLayer;
-use crate::problem::{Failed, Problem, written};
+use crate::problem::{Failed, FailureText, Problem, written};
 use crate::{access, cors, observe};
 
 /// What one protocol brings.
@@ -23,12 +22,12 @@ pub struct Wire {
     pub public: &'static [&'static str],
     /// Templates of routes whose requests take as long as they flow, and have bounds of their own.
     pub unbounded: &'static [&'static str],
-    /// How failures are written below a path, as JSON; `application/problem+json` without it.
+    /// How failures are written below a path; `application/problem+json` without it.
     pub failures: Option<Failures>,
 }
 
-/// The beginning of all paths of a wire, and what its protocol writes failures as.
-pub type Failures = (&'static str, fn(&Failure) -> Value);
+/// The beginning of all paths of a wire, and how its protocol writes a failure.
+pub type Failures = (&'static str, fn(&Failure) -> FailureText);
 
 /// What the layers around all wires look at.
 #[derive(Clone)]
@@ -47,10 +46,10 @@ impl Mounted {
         wires.any(|wire| wire.unbounded.contains(&route))
     }
 
-    fn failures(&self, path: &str) -> Option<fn(&Failure) -> Value> {
+    fn failures(&self, path: &str) -> fn(&Failure) -> FailureText {
         let mut shapes = self.wires.iter().filter_map(|wire| wire.failures);
-        let (_, shape) = shapes.find(|(prefix, _)| path.starts_with(prefix))?;
-        Some(shape)
+        let own = shapes.find(|(prefix, _)| path.starts_with(prefix));
+        own.map_or(written, |(_, shape)| shape)
     }
 }
 
@@ -97,18 +96,11 @@ async fn failures(State(mounted): State<Mounted>, request: Request, next: Next) 
         && let Some(known) = allowed.and_then(|known| known.to_str().ok())
     {
         failure = failure.with_hint(format!("known methods: {}", known.replace(',', ", ")));
-    } else if shape.is_none() {
-        return response;
     }
-    let text = match shape {
-        Some(shape) => {
-            let json = HeaderValue::from_static("application/json");
-            response.headers_mut().insert(header::CONTENT_TYPE, json);
-            shape(&failure).to_string().into_bytes()
-        }
-        None => written(&failure),
-    };
-    response.headers_mut().remove(header::CONTENT_LENGTH);
+    let (media_type, text) = shape(&failure);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.remove(header::CONTENT_LENGTH);
     *response.body_mut() = Body::from(text);
     response
 }

@@ -13,11 +13,11 @@ use axum::routing::get;
 use filrouge_http::access::may;
 use filrouge_http::answer::json as answer;
 use filrouge_http::extract::InSession;
-use filrouge_http::problem::{Problem, told};
+use filrouge_http::problem::{FailureText, Problem, told};
 use filrouge_http::{HttpLayer, Wire};
 use filrouge_types::{ErrorCode, Failure, RawJson};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::items::{place, shown};
@@ -39,7 +39,7 @@ pub fn wire(http: HttpLayer) -> Wire {
 }
 
 /// A failure as OpenAI's clients read it.
-fn failure(failure: &Failure) -> Value {
+fn failure(failure: &Failure) -> FailureText {
     let (detail, hint) = told(failure);
     let message = hint.map_or_else(|| detail.to_owned(), |hint| format!("{detail}; {hint}"));
     let code = failure.code;
@@ -47,7 +47,9 @@ fn failure(failure: &Failure) -> Value {
         500.. => "server_error",
         _ => "invalid_request_error",
     };
-    json!({ "error": { "message": message, "type": kind, "param": null, "code": code.as_str() } })
+    let error = json!({ "message": message, "type": kind, "param": null, "code": code.as_str() });
+    let text = json!({ "error": error }).to_string();
+    ("application/json", text.into())
 }
 
 /// Gives a session as a conversation. OpenAI's metadata are strings: a value of another type is given as its JSON.

@@ -14,31 +14,20 @@ use crate::mcp::{McpSettings, Mounted};
 use crate::recordings::Recordings;
 use crate::search::SearchSettings;
 
-/// What the routes work with: the HTTP layer, and what only the native routes need.
+/// What the routes work with: the HTTP layer, and what only the native routes need. A handle; all clones are one.
 #[derive(Clone)]
-pub struct App(Arc<Parts>);
-
-/// The parts of an [`App`].
-pub struct Parts {
+pub struct App {
     http: HttpLayer,
-    anchor: Option<AnchorKeeper>,
+    anchor: Option<Arc<AnchorKeeper>>,
     /// The provider streams that are being recorded.
-    pub(crate) recordings: Recordings,
+    pub(crate) recordings: Arc<Recordings>,
     /// What agents are answered from.
-    pub(crate) mcp: Mounted,
+    pub(crate) mcp: Arc<Mounted>,
     /// What searches are answered with.
     pub(crate) search: SearchSettings,
 }
 
 impl Deref for App {
-    type Target = Parts;
-
-    fn deref(&self) -> &Parts {
-        &self.0
-    }
-}
-
-impl Deref for Parts {
     type Target = HttpLayer;
 
     fn deref(&self) -> &HttpLayer {
@@ -65,13 +54,13 @@ impl App {
         search: SearchSettings,
     ) -> Self {
         let http = HttpLayer::new(engine, authority, limits);
-        Self(Arc::new(Parts {
-            anchor,
-            recordings: Recordings::new(http.metrics()),
-            mcp: Mounted::new(mcp),
+        Self {
+            anchor: anchor.map(Arc::new),
+            recordings: Arc::new(Recordings::new(http.metrics())),
+            mcp: Arc::new(Mounted::new(mcp)),
             search,
             http,
-        }))
+        }
     }
 
     /// Why the ledger's index is not kept in step.
@@ -81,6 +70,6 @@ impl App {
     }
 
     pub(crate) fn anchor_failure(&self) -> Option<String> {
-        self.anchor.as_ref().and_then(AnchorKeeper::failure)
+        self.anchor.as_ref().and_then(|keeper| keeper.failure())
     }
 }

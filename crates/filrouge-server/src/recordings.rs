@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use filrouge_types::TurnId;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,14 +14,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use filrouge_http::Metrics;
-
-/// How a stream has ended.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EndLabels {
-    format: &'static str,
-    /// What its turn was then, the code of the lease that refused it, or `lost`.
-    outcome: &'static str,
-}
 
 /// How long a recording is waited for that is to write what it holds.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
@@ -37,7 +28,7 @@ pub(crate) struct Recordings {
     flushes: Mutex<HashMap<TurnId, mpsc::Sender<Flush>>>,
     under_way: watch::Sender<usize>,
     gauge: Gauge,
-    ended: Family<EndLabels, Counter>,
+    ended: Family<Vec<(&'static str, String)>, Counter>,
     bytes: Counter,
     unknown_events: Counter,
     drafts: Counter,
@@ -172,10 +163,11 @@ impl UnderWay<'_> {
         drafts.inc_by(now.1.saturating_sub(before.1));
     }
 
-    /// It has ended.
-    pub(crate) fn ended(&self, format: &'static str, outcome: &'static str) {
-        let labels = EndLabels { format, outcome };
-        self.all.ended.get_or_create(&labels).inc();
+    /// It has ended. The outcome is what its turn was then, the code of the lease that refused it, or `lost`.
+    pub(crate) fn ended(&self, format: &str, outcome: &str) {
+        let labels = [("format", format), ("outcome", outcome)];
+        let labels = labels.map(|(name, value)| (name, value.to_owned()));
+        self.all.ended.get_or_create(&labels.into()).inc();
     }
 }
 

@@ -22,6 +22,7 @@ mod kpi;
 mod mcp;
 mod metrics;
 mod openapi;
+mod page;
 mod search;
 mod sessions;
 mod stats;

@@ -3,13 +3,10 @@
 //! In order, one batch at a time, at least once. What a receiver has confirmed is a note of the store, so that any
 //! process that serves the store goes on where another has stopped; of several that serve it, one sends at a time.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
-use filrouge_store::read::ChangeKind;
 use filrouge_store::{Ledger, OsEntropy};
-use filrouge_types::{SystemClock, TenantId};
+use filrouge_types::SystemClock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -23,6 +20,7 @@ mod message;
 mod post;
 mod redelivery;
 mod secret;
+mod settings;
 mod state;
 mod status;
 mod worker;
@@ -32,6 +30,7 @@ mod tests;
 
 pub use address::{WebhookName, WebhookNameError, WebhookUrl, WebhookUrlError};
 pub use secret::{SecretError, WebhookSecret, WebhookSecrets};
+pub use settings::{WebhookFeed, WebhookSettings, WebhookStart};
 pub use status::{DeadLetter, WebhookAction, WebhookStatus, change_webhook, webhook_status};
 
 use backoff::Backoff;
@@ -39,46 +38,6 @@ use counters::Counters;
 use filrouge_http::Metrics;
 use post::HttpPost;
 use worker::Worker;
-
-/// Where a webhook begins that the store does not know yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WebhookStart {
-    /// Behind the newest commit: the past is not sent.
-    #[default]
-    Newest,
-    /// With the store's first commit.
-    Beginning,
-}
-
-/// What a webhook tells of.
-#[derive(Debug, Clone)]
-pub struct WebhookFeed {
-    /// Names it and its notes; a webhook under another name begins anew.
-    pub name: WebhookName,
-    /// Whose changes.
-    pub tenant: TenantId,
-    /// Which changes; `None` for all.
-    pub kinds: Option<Vec<ChangeKind>>,
-    /// Most changes of one message.
-    pub batch: usize,
-}
-
-/// A webhook as it is configured.
-#[derive(Debug, Clone)]
-pub struct WebhookSettings {
-    /// What it tells of.
-    pub feed: WebhookFeed,
-    /// Whom it tells.
-    pub url: WebhookUrl,
-    /// What messages are signed with; several while one takes the place of another.
-    pub secrets: WebhookSecrets,
-    /// How long the receiver may take to answer one.
-    pub timeout: Duration,
-    /// After so many attempts a batch goes to the dead letters.
-    pub max_attempts: NonZeroU32,
-    /// Where it begins.
-    pub from: WebhookStart,
-}
 
 /// Why nothing can be sent.
 #[derive(Debug, thiserror::Error)]

@@ -25,7 +25,7 @@ const REFRESH_EVERY: Duration = Duration::from_secs(2);
 const REFRESH_GAP: Duration = Duration::from_millis(100);
 
 /// How callers are told apart.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct AccessSettings {
     /// The tenant of a server without keys.
     pub tenant: TenantId,

@@ -24,43 +24,67 @@ use crate::problem::Problem;
 /// Names the lease that a write is made under.
 const FENCE: &str = "filrouge-fence";
 
-/// A request about the tenant.
-pub struct InTenant<P, Q = NoParameters> {
-    /// On whose behalf it comes.
-    pub caller: Caller,
-    /// The credentials it came with.
-    pub principal: Principal,
-    /// Its query.
-    pub query: Q,
-    needs: PhantomData<P>,
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$named:meta])* $part:ident: $id:ty,)* })+) => {$(
+        $(#[$doc])*
+        pub struct $name<P, Q = NoParameters> {
+            /// On whose behalf it comes.
+            pub caller: Caller,
+            $($(#[$named])* pub $part: $id,)*
+            /// The credentials it came with.
+            pub principal: Principal,
+            /// Its query.
+            pub query: Q,
+            needs: PhantomData<P>,
+        }
+
+        impl<S, P, Q> FromRequestParts<S> for $name<P, Q>
+        where
+            S: Send + Sync,
+            HttpLayer: FromRef<S>,
+            P: Needs,
+            Q: DeserializeOwned + IntoParams,
+        {
+            type Rejection = Problem;
+
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+                let entered = enter::<S, P, Q>(parts, state).await?;
+                Ok(Self {
+                    caller: entered.caller,
+                    $($part: entered.$part.ok_or_else(unnamed)?,)*
+                    principal: entered.principal,
+                    query: entered.query,
+                    needs: PhantomData,
+                })
+            }
+        }
+    )+};
 }
 
-/// The session of the path.
-pub struct InSession<P, Q = NoParameters> {
-    /// On whose behalf it comes.
-    pub caller: Caller,
-    /// The session.
-    pub session: SessionId,
-    /// The credentials it came with.
-    pub principal: Principal,
-    /// Its query.
-    pub query: Q,
-    needs: PhantomData<P>,
+requests! {
+    /// A request about the tenant.
+    InTenant {}
+    /// The session of the path.
+    InSession {
+        /// The session.
+        session: SessionId,
+    }
+    /// The turn of the path, in its session.
+    InTurn {
+        /// The session.
+        session: SessionId,
+        /// The turn.
+        turn: TurnId,
+    }
 }
 
-/// The turn of the path, in its session.
-pub struct InTurn<P, Q = NoParameters> {
-    /// On whose behalf it comes.
-    pub caller: Caller,
-    /// The session.
-    pub session: SessionId,
-    /// The turn.
-    pub turn: TurnId,
-    /// The credentials it came with.
-    pub principal: Principal,
-    /// Its query.
-    pub query: Q,
-    needs: PhantomData<P>,
+/// A request that was let in, and what its path names.
+struct Entered<Q> {
+    caller: Caller,
+    principal: Principal,
+    query: Q,
+    session: Option<SessionId>,
+    turn: Option<TurnId>,
 }
 
 /// What paths name.
@@ -140,11 +164,8 @@ fn count(http: &HttpLayer, caller: &Caller, session: Option<&str>) -> Result<(),
     Ok(())
 }
 
-/// A request that needs `P` and has the query `Q`, once it was counted; its session and turn, if its path names them.
-async fn enter<S, P, Q>(
-    parts: &mut Parts,
-    state: &S,
-) -> Result<(InTenant<P, Q>, Option<SessionId>, Option<TurnId>), Problem>
+/// A request that needs `P` and has the query `Q`, once it was counted.
+async fn enter<S, P, Q>(parts: &mut Parts, state: &S) -> Result<Entered<Q>, Problem>
 where
     S: Send + Sync,
     HttpLayer: FromRef<S>,
@@ -162,73 +183,16 @@ where
     let session = session.map_err(|e| invalid(e.to_string()))?;
     let turn = named.turn_id.as_deref().map(turn_id).transpose()?;
     let Query(query) = Query::from_request_parts(parts, state).await?;
-    let in_tenant = InTenant {
+    Ok(Entered {
         caller,
         principal,
         query,
-        needs: PhantomData,
-    };
-    Ok((in_tenant, session, turn))
+        session,
+        turn,
+    })
 }
 
 /// Routes that ask for what their paths do not name are wrong.
 fn unnamed() -> Problem {
     Problem::new(ErrorCode::Internal, "the route's path does not name it")
-}
-
-impl<S, P, Q> FromRequestParts<S> for InTenant<P, Q>
-where
-    S: Send + Sync,
-    HttpLayer: FromRef<S>,
-    P: Needs,
-    Q: DeserializeOwned + IntoParams,
-{
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        enter(parts, state).await.map(|(in_tenant, ..)| in_tenant)
-    }
-}
-
-impl<S, P, Q> FromRequestParts<S> for InSession<P, Q>
-where
-    S: Send + Sync,
-    HttpLayer: FromRef<S>,
-    P: Needs,
-    Q: DeserializeOwned + IntoParams,
-{
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let (of, session, _) = enter(parts, state).await?;
-        Ok(Self {
-            caller: of.caller,
-            session: session.ok_or_else(unnamed)?,
-            principal: of.principal,
-            query: of.query,
-            needs: of.needs,
-        })
-    }
-}
-
-impl<S, P, Q> FromRequestParts<S> for InTurn<P, Q>
-where
-    S: Send + Sync,
-    HttpLayer: FromRef<S>,
-    P: Needs,
-    Q: DeserializeOwned + IntoParams,
-{
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let (of, session, turn) = enter(parts, state).await?;
-        Ok(Self {
-            caller: of.caller,
-            session: session.ok_or_else(unnamed)?,
-            turn: turn.ok_or_else(unnamed)?,
-            principal: of.principal,
-            query: of.query,
-            needs: of.needs,
-        })
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Bytes of a body that may use what is kept back from larger ones.
 pub const SMALL_BODY: usize = 1 << 20;
 
-/// A number of bytes that requests take from and give back to.
+/// A number of bytes, or of places, that requests take from and give back to.
 #[derive(Debug)]
 pub struct Budget {
     total: usize,
@@ -32,6 +32,22 @@ impl Budget {
             reserve: total / 16,
             held: Mutex::default(),
         })
+    }
+
+    /// As much as there is, of which each caller may hold `share`.
+    pub(crate) fn of_each(share: usize) -> Arc<Self> {
+        Arc::new(Self {
+            total: usize::MAX,
+            share,
+            reserve: 0,
+            held: Mutex::default(),
+        })
+    }
+
+    /// Whether anybody holds anything.
+    #[cfg(test)]
+    pub(super) fn knows_callers(&self) -> bool {
+        !self.held().by_caller.is_empty()
     }
 
     /// All of it for anybody.

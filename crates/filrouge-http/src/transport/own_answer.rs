@@ -1,22 +1,14 @@
 //! Answers to what never became a request: no room, a head that is too slow, too large or no HTTP at all.
 
-use filrouge_types::ErrorCode;
+use filrouge_types::{ErrorCode, Failure};
 use hyper::body::Bytes;
-use serde_json::json;
 use tokio::net::TcpStream;
 
+use crate::problem::written_with;
 use crate::request_id::HttpRequestId;
 
 fn problem(status: u16, code: ErrorCode, detail: &str) -> Bytes {
-    let body = json!({
-        "type": format!("urn:filrouge:error:{code}"),
-        "title": code.title(),
-        "status": status,
-        "code": code.as_str(),
-        "detail": detail,
-        "hint": null,
-    })
-    .to_string();
+    let (media_type, body) = written_with(&Failure::new(code, detail), status);
     let reason = axum::http::StatusCode::from_u16(status)
         .ok()
         .and_then(|s| s.canonical_reason())
@@ -28,10 +20,10 @@ fn problem(status: u16, code: ErrorCode, detail: &str) -> Bytes {
     };
     let (id, length) = (HttpRequestId::new(), body.len());
     let head = format!(
-        "HTTP/1.1 {status} {reason}\r\ncontent-type: application/problem+json\r\ncontent-length: {length}\r\n{retry}filrouge-request-id: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status} {reason}\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\n{retry}filrouge-request-id: {}\r\nconnection: close\r\n\r\n",
         id.as_str()
     );
-    Bytes::from(head + &body)
+    Bytes::from([head.as_bytes(), &body].concat())
 }
 
 /// The head of a request did not arrive in time.
@@ -65,6 +57,8 @@ pub(super) fn refuse(stream: &TcpStream) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where a connection is: what its socket and its requests tell each other.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 const WAITING: u8 = 0;
@@ -17,7 +17,8 @@ pub(super) struct Phase(Arc<Inner>);
 struct Inner {
     at: AtomicU8,
     unread: AtomicBool,
-    out_within: Mutex<Option<Duration>>,
+    /// In milliseconds; 0 for no bound.
+    out_within: AtomicU64,
 }
 
 impl Phase {
@@ -28,19 +29,14 @@ impl Phase {
 
     /// All of the answer must be written within this time from its first byte.
     pub(super) fn out_within(&self, time: Duration) {
-        *self.lock() = Some(time);
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.0.out_within.store(millis, Ordering::Release);
     }
 
     /// The bound on an answer that is about to be written, once.
     pub(super) fn take_out_within(&self) -> Option<Duration> {
-        self.lock().take()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
-        self.0
-            .out_within
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let millis = self.0.out_within.swap(0, Ordering::AcqRel);
+        (millis > 0).then(|| Duration::from_millis(millis))
     }
 
     /// The answer's body is gone.

@@ -162,23 +162,38 @@ impl Rows {
             }
             Format::Json | Format::Jsonl => ("application/x-ndjson", "audit.jsonl", String::new()),
         };
-        // What fails at once is reported as any failure is.
-        let (first, rest) = self.piece().await?;
-        let begin = Bytes::from([head.as_bytes(), &first].concat());
-        // A failure cuts the answer off, so that nobody takes it for whole.
-        let following = try_unfold(rest, |rows| async move {
+        let mut pieces = Box::pin(try_unfold(Some(self), |rows| async move {
             match rows {
-                Some(rows) => Self::next(rows).await.map(Some),
+                Some(rows) => rows.piece().await.map(Some),
                 None => Ok(None),
             }
+        }));
+        // What fails at once is reported as any failure is.
+        let first = pieces.try_next().await?.unwrap_or_default();
+        let begin = Bytes::from([head.as_bytes(), &first].concat());
+        // A failure cuts the answer off, so that nobody takes it for whole.
+        let following = pieces.inspect_err(|failure: &Failure| {
+            let code = failure.code.as_str();
+            tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
         });
-        let body = once(ready(Ok::<_, Failure>(begin))).chain(following);
+        let body = once(ready(Ok(begin))).chain(following);
         let body = body.try_filter(|bytes| ready(!bytes.is_empty()));
-        attachment(media_type, name, leave.hold_in(HttpBody::from_stream(body)))
+        let body = leave.hold_in(HttpBody::from_stream(body));
+        Ok(attachment(media_type, name, body))
     }
 
     /// Reads a page. What is written after the first one was read does not come any more, so that there is an end.
     async fn piece(mut self) -> Result<Piece, Failure> {
+        let ended = if *self.app.stopping().borrow() {
+            Some("the server stops")
+        } else if !self.principal.still_valid() {
+            Some("the credentials stopped being valid")
+        } else {
+            None
+        };
+        if let Some(why) = ended {
+            return Err(Failure::new(ErrorCode::Unauthenticated, why));
+        }
         self.query.limit = self.left.min(LIMIT_MAX);
         let query = self.query.clone();
         let page = self.app.audit.page(&self.caller, query).await?;
@@ -188,25 +203,6 @@ impl Rows {
         self.query.cursor = page.next;
         let goes_on = page.next.is_some() && self.left > 0;
         Ok((lines.into(), goes_on.then_some(self)))
-    }
-
-    /// As [`Self::piece`], once the answer has begun.
-    async fn next(self) -> Result<Piece, Failure> {
-        let ended = if *self.app.stopping().borrow() {
-            Some("the server stops")
-        } else if !self.principal.still_valid() {
-            Some("the credentials stopped being valid")
-        } else {
-            None
-        };
-        let read = match ended {
-            Some(why) => Err(Failure::new(ErrorCode::Unauthenticated, why)),
-            None => self.piece().await,
-        };
-        read.inspect_err(|failure| {
-            let code = failure.code.as_str();
-            tracing::warn!(code, detail = %failure.detail, "an audit was cut off");
-        })
     }
 }
 

@@ -7,11 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use utoipa::{IntoParams, ToSchema};
 
 use super::busy::{OnHeld, waited};
+use super::page::PageQuery;
 use crate::app::App;
 use crate::openapi::{Created, Listed, OrNothing, SessionPath, Shown, Written};
 use filrouge_http::access::{may, tell_session_token};
 use filrouge_http::answer::{Answer, Page, created, json, no_content, written};
-use filrouge_http::extract::{Body, Cursor, InSession, Limit};
+use filrouge_http::extract::{Body, InSession};
 
 /// Takes the lease of a session, waiting while somebody else holds it.
 ///
@@ -176,31 +177,18 @@ impl From<Result<Checkpoint, u64>> for ListedCheckpoint {
     }
 }
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
-    /// At most so many.
-    #[serde(default)]
-    #[param(inline)]
-    limit: Limit,
-    /// The `next_cursor` of the page before.
-    #[param(inline)]
-    cursor: Option<Cursor>,
-}
-
 /// Lists a session's checkpoints, newest first.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/checkpoints",
     operation_id = "listCheckpoints",
     tag = "calls",
-    params(SessionPath, ListQuery),
+    params(SessionPath, PageQuery),
     responses(Listed<ListedCheckpoint>)
 )]
 pub(super) async fn checkpoints(
     State(app): State<App>,
-    at: InSession<may::Read, ListQuery>,
+    at: InSession<may::Read, PageQuery>,
 ) -> Answer {
     let limit = usize::from(at.query.limit);
     let before = at.query.cursor.map(u64::from);

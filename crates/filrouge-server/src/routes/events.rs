@@ -3,14 +3,13 @@
 use axum::extract::State;
 use filrouge_engine::RecordEvent;
 use filrouge_types::SessionEvent;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
+use super::page::PageQuery;
 use crate::app::App;
 use crate::openapi::{Created, Listed, SessionPath};
 use filrouge_http::access::may;
 use filrouge_http::answer::{Answer, Page, created, json};
-use filrouge_http::extract::{Body, Cursor, InSession, Limit};
+use filrouge_http::extract::{Body, InSession};
 
 /// Records an event of a session, once for each key.
 ///
@@ -33,29 +32,16 @@ pub(super) async fn record(
     created(!event.replayed, &event)
 }
 
-#[derive(Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
-    /// At most so many.
-    #[serde(default)]
-    #[param(inline)]
-    limit: Limit,
-    /// The `next_cursor` of the page before.
-    #[param(inline)]
-    cursor: Option<Cursor>,
-}
-
 /// Lists a session's events in the order they were recorded.
 #[utoipa::path(
     get,
     path = "/api/v1/sessions/{session_id}/events",
     operation_id = "listEvents",
     tag = "events",
-    params(SessionPath, ListQuery),
+    params(SessionPath, PageQuery),
     responses(Listed<SessionEvent>)
 )]
-pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, ListQuery>) -> Answer {
+pub(super) async fn list(State(app): State<App>, at: InSession<may::Read, PageQuery>) -> Answer {
     let limit = at.query.limit.into();
     let after = at.query.cursor.map_or(0, Into::into);
     let (data, next_cursor) = app

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body as HttpBody;
 use axum::extract::State;
-use axum::http::{Response, StatusCode, header};
+use axum::http::header;
+use axum::response::IntoResponse;
 use filrouge_document::{Document, html, markdown};
 use filrouge_types::{ErrorCode, Failure};
 use serde::Deserialize;
@@ -15,9 +16,8 @@ use super::busy::done;
 use crate::app::App;
 use crate::openapi::{Bundle, SessionPath};
 use filrouge_http::access::may;
-use filrouge_http::answer::Answer;
+use filrouge_http::answer::{Answer, attachment};
 use filrouge_http::extract::InSession;
-use filrouge_http::problem::Problem;
 
 /// Largest document in bytes that is answered: it stands in memory.
 const EXPORT_MAX: usize = 256 << 20;
@@ -76,21 +76,10 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQu
             (text, "text/html; charset=utf-8", "session.html")
         }
     };
-    Response::builder()
-        .status(StatusCode::OK)
-        .header(header::CONTENT_TYPE, media_type)
-        .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
-        // What strangers wrote must not be a page of this origin.
-        .header(
-            header::CONTENT_SECURITY_POLICY,
-            "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
-        )
-        .header(
-            header::CONTENT_DISPOSITION,
-            format!("attachment; filename=\"{name}\""),
-        )
-        .body(leave.hold_in(HttpBody::from(text)))
-        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
+    // What strangers wrote must not be a page of this origin.
+    let policy = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+    let file = attachment(media_type, name, leave.hold_in(HttpBody::from(text)));
+    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], file).into_response())
 }
 
 fn too_large() -> Failure {

@@ -77,7 +77,8 @@ pub(super) async fn show(
         Format::Json => json(&report),
         Format::Csv => {
             let media_type = "text/csv; charset=utf-8; header=present";
-            attachment(media_type, "kpi.csv", HttpBody::from(report.csv()))
+            let rows = HttpBody::from(report.csv());
+            Ok(attachment(media_type, "kpi.csv", rows))
         }
     }
 }

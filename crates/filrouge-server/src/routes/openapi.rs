@@ -2,11 +2,12 @@
 
 use std::sync::LazyLock;
 
-use axum::body::{Body as HttpBody, Bytes};
-use axum::http::{HeaderValue, Response, header};
+use axum::body::Bytes;
+use axum::http::header;
+use axum::response::IntoResponse;
 
 use crate::openapi::finish;
-use filrouge_http::answer::Answer;
+use filrouge_http::answer::{Answer, text};
 use filrouge_http::extract::{NoParameters, Query};
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
@@ -30,15 +31,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     )
 )]
 pub(super) async fn show(_: Query<NoParameters>) -> Answer {
-    let mut response = Response::new(HttpBody::from(DOCUMENT.clone()));
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
-    headers.insert(
-        header::CACHE_CONTROL,
-        HeaderValue::from_static("public, max-age=3600"),
-    );
-    Ok(response)
+    let kept = [(header::CACHE_CONTROL, "public, max-age=3600")];
+    let document = text("application/json", DOCUMENT.clone());
+    Ok((kept, document).into_response())
 }

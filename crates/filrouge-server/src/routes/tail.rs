@@ -10,7 +10,8 @@ use std::future::ready;
 use std::time::Duration;
 
 use axum::body::{Body as HttpBody, Bytes};
-use axum::http::{HeaderMap, Response, header};
+use axum::http::{HeaderMap, HeaderName, header};
+use axum::response::IntoResponse;
 use filrouge_engine::following::{Tail as Reader, TailEvent};
 use filrouge_types::{ErrorCode, Failure};
 use futures_util::StreamExt;
@@ -19,7 +20,7 @@ use serde::Serialize;
 
 use crate::app::App;
 use filrouge_http::access::{Principal, may};
-use filrouge_http::answer::{Answer, accepted};
+use filrouge_http::answer::{Answer, accepted, text};
 use filrouge_http::extract::InSession;
 use filrouge_http::limits::StreamSlot;
 use filrouge_http::problem::Problem;
@@ -72,13 +73,13 @@ pub(super) async fn open<Q>(
     // It asks the tail for more only when there is room to send it.
     let events = unfold(Some(tail), |tail| async { tail?.next().await });
     let stream = once(ready(Bytes::from_static(RETRY.as_bytes()))).chain(events);
-    Response::builder()
-        .header(header::CONTENT_TYPE, "text/event-stream")
-        .header(header::CACHE_CONTROL, "no-store")
+    let body = HttpBody::from_stream(stream.map(Ok::<_, Infallible>));
+    let headers = [
+        (header::CACHE_CONTROL, "no-store"),
         // Proxies that gather answers would hold events back.
-        .header("x-accel-buffering", "no")
-        .body(HttpBody::from_stream(stream.map(Ok::<_, Infallible>)))
-        .map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    Ok((headers, text("text/event-stream", body)).into_response())
 }
 
 struct Tail {

@@ -1,28 +1,19 @@
 //! What is counted of webhooks; their names are the configuration's.
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use filrouge_http::Metrics;
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DeliveryLabels {
-    webhook: String,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookLabels {
-    webhook: String,
-}
+/// Names of labels with their values.
+type Labels = Vec<(&'static str, String)>;
 
 /// The counters of all webhooks.
 pub(super) struct Counters {
-    deliveries: Family<DeliveryLabels, Counter>,
-    dead: Family<WebhookLabels, Counter>,
-    lag: Family<WebhookLabels, Gauge>,
+    deliveries: Family<Labels, Counter>,
+    dead: Family<Labels, Counter>,
+    lag: Family<Labels, Gauge>,
 }
 
 impl Counters {
@@ -37,33 +28,29 @@ impl Counters {
     }
 
     pub(super) fn of(&self, webhook: &str) -> WebhookCounters {
-        let labels = WebhookLabels {
-            webhook: webhook.to_owned(),
-        };
+        let labels = vec![("webhook", webhook.to_owned())];
         WebhookCounters {
             dead: self.dead.get_or_create(&labels).clone(),
             lag: self.lag.get_or_create(&labels).clone(),
             deliveries: self.deliveries.clone(),
-            webhook: labels.webhook,
+            labels,
         }
     }
 }
 
 /// The counters of one webhook.
 pub(super) struct WebhookCounters {
-    webhook: String,
-    deliveries: Family<DeliveryLabels, Counter>,
+    labels: Labels,
+    deliveries: Family<Labels, Counter>,
     pub(super) dead: Counter,
     lag: Gauge,
 }
 
 impl WebhookCounters {
     /// A message ended so.
-    pub(super) fn sent(&self, outcome: &'static str) {
-        let labels = DeliveryLabels {
-            webhook: self.webhook.clone(),
-            outcome,
-        };
+    pub(super) fn sent(&self, outcome: &str) {
+        let outcome = ("outcome", outcome.to_owned());
+        let labels = [&self.labels[..], &[outcome]].concat();
         self.deliveries.get_or_create(&labels).inc();
     }
 
