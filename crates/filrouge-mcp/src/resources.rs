@@ -3,6 +3,7 @@
 use filrouge_sources::library::export::Form;
 use filrouge_sources::library::history::MAX_CHARS;
 use filrouge_sources::library::list::{Ask, Row, Sessions, list};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ListResourcesResult, Resource, ResourceContents, ResourceTemplate};
 
 use crate::call::Call;
@@ -19,33 +20,25 @@ const MARKDOWN: &str = "text/markdown";
 /// At most so many ids complete a beginning, as the protocol says.
 const COMPLETIONS: usize = 100;
 
+/// What RFC 3986 reserves, and what cannot stand in an address.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
 /// The address of a session.
 fn address(id: &str) -> String {
-    let mut address = SCHEME.to_owned();
-    for byte in id.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            address.push(char::from(byte));
-        } else {
-            address.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    address
+    format!("{SCHEME}{}", utf8_percent_encode(id, RESERVED))
 }
 
 /// The session of an address.
 fn id_of(address: &str) -> Option<String> {
-    let mut rest = address.strip_prefix(SCHEME)?.bytes();
-    let mut id = Vec::new();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            id.push(byte);
-            continue;
-        }
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        let (high, low) = (digit(rest.next()?)?, digit(rest.next()?)?);
-        id.push(u8::try_from(high * 16 + low).ok()?);
-    }
-    String::from_utf8(id).ok().filter(|id| !id.is_empty())
+    let spelled = address.strip_prefix(SCHEME)?;
+    let id = percent_decode_str(spelled).decode_utf8().ok()?;
+    // The decoder lets percent signs pass that spell nothing.
+    let is_whole = spelled.len() - id.len() == 2 * spelled.matches('%').count();
+    (is_whole && !id.is_empty()).then(|| id.into_owned())
 }
 
 /// The template.

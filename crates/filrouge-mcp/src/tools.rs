@@ -4,8 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use rmcp::model::{JsonObject, Tool as Described, ToolAnnotations};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::Call;
@@ -21,23 +20,11 @@ mod get_session_lineage;
 mod get_session_stats;
 mod list_sessions;
 mod search_sessions;
+mod tool;
 
 use count::Count;
 pub(crate) use export_session::page;
-
-/// What agents may ask for on one page at most, in characters.
-pub(crate) const MAX_CHARS: usize = 1_000_000;
-
-/// A tool: its words, its parameters, its answer.
-trait Tool {
-    const NAME: &'static str;
-    const TITLE: &'static str;
-    const DESCRIPTION: &'static str;
-    type Arguments: DeserializeOwned + JsonSchema;
-    type Answer: Serialize + JsonSchema + Readable;
-
-    fn answer(call: &Call<'_>, arguments: Self::Arguments) -> Result<Self::Answer, Refusal>;
-}
+use tool::{OfSession, Program, Tool, budget, count};
 
 /// An answer for programs and for readers.
 #[derive(Debug)]
@@ -125,50 +112,4 @@ pub(crate) static ALL: LazyLock<[Entry; 7]> = LazyLock::new(|| {
 /// The tool of a name.
 pub(crate) fn named(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|tool| tool.name == name)
-}
-
-/// The parameters of a tool that is about one session.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct OfSession {
-    /// The session; left out: the one you are in, where that can be told.
-    #[serde(rename = "sessionID")]
-    session_id: Option<String>,
-}
-
-/// A budget of characters, within bounds.
-fn budget(given: Option<Count>) -> Result<usize, Refusal> {
-    match given.map(|Count(chars)| chars) {
-        None => Ok(0),
-        Some(0) => Err(Refusal::invalid(
-            "maxChars: 0 characters show nothing",
-            "leave maxChars out for about 40,000",
-        )),
-        Some(more) if more > MAX_CHARS => Err(Refusal::invalid(
-            format!("maxChars: {more} is more than {MAX_CHARS}"),
-            "ask for a page at a time: nextCursor goes on",
-        )),
-        Some(chars) => Ok(chars),
-    }
-}
-
-/// A number of rows: none is not "as many as there are".
-fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> {
-    match given.map(|Count(number)| number) {
-        Some(0) => Err(Refusal::invalid(
-            format!("{name}: 0 shows nothing"),
-            format!("leave {name} out for the default"),
-        )),
-        given => Ok(given.unwrap_or(0)),
-    }
-}
-
-/// The program a history is of.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Program {
-    Opencode,
-    ClaudeCode,
-    Codex,
-    Ledger,
 }

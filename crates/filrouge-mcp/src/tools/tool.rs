@@ -1,0 +1,70 @@
+//! What a tool is, and what several have among their parameters.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::count::Count;
+use crate::call::Call;
+use crate::refusal::Refusal;
+use crate::text::Readable;
+
+/// What agents may ask for on one page at most, in characters.
+const MAX_CHARS: usize = 1_000_000;
+
+/// A tool: its words, its parameters, its answer.
+pub(super) trait Tool {
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    const DESCRIPTION: &'static str;
+    type Arguments: DeserializeOwned + JsonSchema;
+    type Answer: Serialize + JsonSchema + Readable;
+
+    fn answer(call: &Call<'_>, arguments: Self::Arguments) -> Result<Self::Answer, Refusal>;
+}
+
+/// The parameters of a tool that is about one session.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfSession {
+    /// The session; left out: the one you are in, where that can be told.
+    #[serde(rename = "sessionID")]
+    pub(super) session_id: Option<String>,
+}
+
+/// A budget of characters, within bounds.
+pub(super) fn budget(given: Option<Count>) -> Result<usize, Refusal> {
+    match given.map(|Count(chars)| chars) {
+        None => Ok(0),
+        Some(0) => Err(Refusal::invalid(
+            "maxChars: 0 characters show nothing",
+            "leave maxChars out for about 40,000",
+        )),
+        Some(more) if more > MAX_CHARS => Err(Refusal::invalid(
+            format!("maxChars: {more} is more than {MAX_CHARS}"),
+            "ask for a page at a time: nextCursor goes on",
+        )),
+        Some(chars) => Ok(chars),
+    }
+}
+
+/// A number of rows: none is not "as many as there are".
+pub(super) fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> {
+    match given.map(|Count(number)| number) {
+        Some(0) => Err(Refusal::invalid(
+            format!("{name}: 0 shows nothing"),
+            format!("leave {name} out for the default"),
+        )),
+        given => Ok(given.unwrap_or(0)),
+    }
+}
+
+/// The program a history is of.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Program {
+    Opencode,
+    ClaudeCode,
+    Codex,
+    Ledger,
+}
