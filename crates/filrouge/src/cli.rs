@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use serde::de::DeserializeOwned;
 
 mod contents;
 mod index;
@@ -25,10 +27,8 @@ pub(crate) use operation::{
     MigrateWhat, NewKey,
 };
 pub(crate) use sessions::{ListSessions, Sessions, ShowSession};
-pub(crate) use sources::{
-    Install, InstallScope, Mcp, McpClient, Search, SearchMode, SearchOrder, SearchRole, Sources,
-};
-pub(crate) use stats::{KpiEvery, KpiFormat, Stats};
+pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources};
+pub(crate) use stats::{KpiFormat, Stats};
 pub(crate) use team::{Deploy, Team, TeamSnapshots};
 pub(crate) use transfer::{Export, ExportFormat, Import, ImportSource};
 
@@ -181,4 +181,13 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+}
+
+/// One of the words by which JSON names values of `T`, each with its help.
+fn one_of<T: DeserializeOwned + Clone + Send + Sync + 'static>(
+    words: &'static [(&'static str, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    let known = words.iter();
+    let known = known.map(|(word, help)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(known).try_map(|word| serde_json::from_value(word.into()))
 }

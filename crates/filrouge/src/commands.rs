@@ -69,35 +69,37 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         _ => None,
     };
     if let Command::Completions { shell } = cli.command {
-        return completions::run(shell);
+        completions::run(shell)?;
+        return Ok(ExitCode::SUCCESS);
     }
     start_log(matches!(cli.command, Command::Serve { .. }));
     let config = Config::read(&cli.options, listen)?;
+    // Most succeed or fail; of those that return, the exit code says what was found.
     match cli.command {
-        Command::Serve { sources, .. } => serve::run(&config, &sources).await,
-        Command::Sessions(what) => sessions(&config, what).await,
-        Command::Search(asked) => search::run(&config, asked).await,
+        Command::Serve { sources, .. } => serve::run(&config, &sources).await?,
+        Command::Sessions(what) => sessions(&config, what).await?,
+        Command::Search(asked) => search::run(&config, asked).await?,
         Command::Index(what) => match what {
-            Index::Status { sources } => index_status::run(&config, &sources).await,
-            Index::Update { sources } => index_update::run(&config, &sources, false).await,
-            Index::Rebuild { sources } => index_update::run(&config, &sources, true).await,
+            Index::Status { sources } => index_status::run(&config, &sources).await?,
+            Index::Update { sources } => return index_update::run(&config, &sources, false).await,
+            Index::Rebuild { sources } => return index_update::run(&config, &sources, true).await,
         },
         Command::Mcp {
             sources,
             listen,
             what,
         } => match what {
-            Some(Mcp::Install(asked)) => mcp_install::run(&config, &cli.options, &asked),
-            None => mcp::run(&config, &sources.sources, listen).await,
+            Some(Mcp::Install(asked)) => mcp_install::run(&config, &cli.options, &asked)?,
+            None => mcp::run(&config, &sources.sources, listen).await?,
         },
-        Command::Import(asked) => import(&config, asked).await,
-        Command::Export(asked) => export(&config, asked).await,
+        Command::Import(asked) => import(&config, asked).await?,
+        Command::Export(asked) => export(&config, asked).await?,
         Command::Verify {
             bundle: Some(path),
             public_key,
             ..
-        } => verify_bundle::run(&path, public_key.as_deref(), config.json).await,
-        Command::Verify { id, .. } => verify::run(&config, id).await,
+        } => return verify_bundle::run(&path, public_key.as_deref(), config.json).await,
+        Command::Verify { id, .. } => return verify::run(&config, id).await,
         Command::Lineage {
             id,
             sources,
@@ -105,39 +107,42 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         } => match sources.ledger_alone() {
             true => {
                 refuse_for_ledger(&[("--unmasked", unmasked)])?;
-                lineage::run(&config, &id).await
+                lineage::run(&config, &id).await?;
             }
-            false => source_lineage::run(&config, id, &sources, !unmasked).await,
+            false => source_lineage::run(&config, id, &sources, !unmasked).await?,
         },
-        Command::Stats(asked) => statistics(&config, asked).await,
-        Command::Audit(what) => audit::run(&config, what).await,
-        Command::Redact(what) => redact::run(&config, &what).await,
-        Command::Erase(what) => erase::run(&config, &what).await,
-        Command::Team(what) => team(&config, what).await,
-        Command::Doctor { what, sessions } => match what {
-            None => doctor::run(&config, sessions).await,
-            Some(Doctor::Webhooks(what)) => doctor_webhooks::run(&config, &what).await,
-            Some(Doctor::Spool(what)) => doctor_spool::run(&config, &what),
-            Some(Doctor::Session(what)) => doctor_session::run(&config, &what).await,
-        },
-        Command::Anchor(what) => anchor::run(&config, &what).await,
-        Command::Keyring(what) => keyring::run(&config, &what),
-        Command::Keys(what) => keys::run(&config, what).await,
-        Command::Copy { from, to } => copy::run(&config, &from, &to).await,
-        Command::Migrate(what) => migrate::run(&config, &what),
+        Command::Stats(asked) => statistics(&config, asked).await?,
+        Command::Audit(what) => audit::run(&config, what).await?,
+        Command::Redact(what) => redact::run(&config, &what).await?,
+        Command::Erase(what) => erase::run(&config, &what).await?,
+        Command::Team(what) => return team(&config, what).await,
+        Command::Doctor { what, sessions } => {
+            return match what {
+                None => doctor::run(&config, sessions).await,
+                Some(Doctor::Webhooks(what)) => doctor_webhooks::run(&config, &what).await,
+                Some(Doctor::Spool(what)) => doctor_spool::run(&config, &what),
+                Some(Doctor::Session(what)) => doctor_session::run(&config, &what).await,
+            };
+        }
+        Command::Anchor(what) => return anchor::run(&config, &what).await,
+        Command::Keyring(what) => keyring::run(&config, &what)?,
+        Command::Keys(what) => keys::run(&config, what).await?,
+        Command::Copy { from, to } => return copy::run(&config, &from, &to).await,
+        Command::Migrate(what) => migrate::run(&config, &what)?,
         Command::Models(what) => match what {
-            Models::Install(asked) => models_install::run(&config, &asked),
-            Models::List => models_list::run(&config),
-            Models::Check { texts } => models_check::run(&config, &texts),
+            Models::Install(asked) => models_install::run(&config, &asked)?,
+            Models::List => models_list::run(&config)?,
+            Models::Check { texts } => models_check::run(&config, &texts)?,
         },
-        Command::Config(crate::cli::Config::Show) => config_show::run(&config),
-        Command::Completions { shell } => completions::run(shell),
+        Command::Config(crate::cli::Config::Show) => config_show::run(&config)?,
+        Command::Completions { shell } => completions::run(shell)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// With `--source` the commands about sessions ask the library of histories; without it, or with the ledger alone, the
 /// ledger itself, which knows more of its sessions.
-async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<ExitCode> {
+async fn sessions(config: &Config, what: Sessions) -> anyhow::Result<()> {
     match what {
         Sessions::List(asked) if asked.sources.ledger_alone() => {
             refuse_for_ledger(&[("--unmasked", asked.unmasked)])?;
@@ -184,7 +189,7 @@ async fn team(config: &Config, what: Team) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn import(config: &Config, asked: Import) -> anyhow::Result<ExitCode> {
+async fn import(config: &Config, asked: Import) -> anyhow::Result<()> {
     let program = match asked.source {
         ImportSource::Bundle => {
             let Some(path) = asked.path else {
@@ -202,7 +207,7 @@ async fn import(config: &Config, asked: Import) -> anyhow::Result<ExitCode> {
     import::run(config, program, asked.path).await
 }
 
-async fn export(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
+async fn export(config: &Config, asked: Export) -> anyhow::Result<()> {
     if config.json && !matches!(asked.format, ExportFormat::Json) {
         let what = "--json and another --format do not go together";
         return Err(Usage::new(what).with_hint("leave one of them out").into());
@@ -214,7 +219,7 @@ async fn export(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
     export::run(config, &asked.id, asked.format).await
 }
 
-async fn statistics(config: &Config, asked: Stats) -> anyhow::Result<ExitCode> {
+async fn statistics(config: &Config, asked: Stats) -> anyhow::Result<()> {
     let ledger = asked.sources.ledger_alone();
     match asked.id {
         Some(id) if ledger => {

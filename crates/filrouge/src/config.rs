@@ -3,12 +3,12 @@
 use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use filrouge_engine::scopes::ScopeOptions;
 use filrouge_engine::spool::SpoolOptions;
-use filrouge_engine::{CallSettings, CredentialPolicy, Settings};
+use filrouge_engine::{RecordPolicies, Settings};
 use filrouge_http::access::AccessSettings;
+use filrouge_http::limits::LimitSettings;
 use filrouge_server::Webhooks;
 use filrouge_store::command::ConcurrentTurns;
 use filrouge_store::hot::Keep;
@@ -24,6 +24,7 @@ mod layers;
 mod limits;
 mod mcp;
 mod search;
+mod secret;
 pub(crate) mod sources;
 mod spool;
 mod store;
@@ -34,7 +35,6 @@ pub(crate) use access::AccessConfig;
 pub(crate) use hot::{HotConfig, HotUrl};
 use layers::{Layers, xdg};
 pub(crate) use layers::{Row, base, home, path_in};
-pub(crate) use limits::LimitsConfig;
 pub(crate) use search::{IndexConfig, SearchConfig};
 pub(crate) use sources::{Program, SourceName};
 pub(crate) use store::{HiddenUrl, StoreUrl};
@@ -52,18 +52,15 @@ pub(crate) struct Config {
     pub(crate) tenant: TenantId,
     pub(crate) keyring: PathBuf,
     pub(crate) anchor: PathBuf,
-    pub(crate) turn_timeout: Duration,
-    pub(crate) stream_timeout: Duration,
-    pub(crate) concurrent_turns: ConcurrentTurns,
-    pub(crate) credentials: CredentialPolicy,
+    /// What the engine is told.
+    pub(crate) settings: Settings,
     /// The histories that are looked at unless others are named; `None` for all that are there.
     pub(crate) sources: Option<Vec<SourceName>>,
-    pub(crate) calls: CallSettings,
     /// With no bytes, nothing is spooled.
     pub(crate) spool: SpoolOptions,
     pub(crate) hot: HotConfig,
     pub(crate) access: AccessConfig,
-    pub(crate) limits: LimitsConfig,
+    pub(crate) limits: LimitSettings,
     /// Names of the server at `/mcp` besides this machine's.
     pub(crate) mcp_hosts: Vec<String>,
     pub(crate) search: SearchConfig,
@@ -131,47 +128,60 @@ impl Config {
     /// The settings, in the order in which they are listed.
     fn of(mut layers: Layers<'_>) -> Result<Self, Usage> {
         let all = &mut layers;
-        let usual = Settings::default();
+        let mut engine = Settings::default();
         let turns = [
             ("allow", ConcurrentTurns::Allow),
             ("reject", ConcurrentTurns::Reject),
         ];
         let data = || xdg("XDG_DATA_HOME", ".local/share");
-        let mut config = Self {
+        let store = all.text("store", || {
+            Ok(StoreUrl::Sqlite(data()?.join("filrouge.db")))
+        })?;
+        let store_direct = all.optional("store_direct", store::postgres)?;
+        let listen = listen(all)?;
+        let tenant = all.text("tenant", || Ok(TenantId::default_tenant()))?;
+        let keyring = all.path("keyring", || {
+            Ok(xdg("XDG_CONFIG_HOME", ".config")?.join("keyring.json"))
+        })?;
+        let anchor = all.path("anchor", || {
+            Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("anchor"))
+        })?;
+        engine.turn_timeout = all.seconds("turn_timeout_s", 0..=u64::MAX, engine.turn_timeout)?;
+        engine.stream_timeout =
+            all.seconds("stream_timeout_s", 1..=u64::MAX, engine.stream_timeout)?;
+        engine.concurrent_turns =
+            all.choice("concurrent_turns", &turns, engine.concurrent_turns)?;
+        engine.credentials = all.text("secrets.credentials", || Ok(Default::default()))?;
+        let sources = sources::read(all)?;
+        engine.calls = calls::read(all)?;
+        Ok(Self {
             file: None,
-            store: all.text("store", || {
-                Ok(StoreUrl::Sqlite(data()?.join("filrouge.db")))
-            })?,
-            store_direct: all.optional("store_direct", store::postgres)?,
-            listen: listen(all)?,
-            tenant: all.text("tenant", || Ok(TenantId::default_tenant()))?,
-            keyring: all.path("keyring", || {
-                Ok(xdg("XDG_CONFIG_HOME", ".config")?.join("keyring.json"))
-            })?,
-            anchor: all.path("anchor", || {
-                Ok(xdg("XDG_STATE_HOME", ".local/state")?.join("anchor"))
-            })?,
-            turn_timeout: all.seconds("turn_timeout_s", 0..=u64::MAX, usual.turn_timeout)?,
-            stream_timeout: all.seconds("stream_timeout_s", 1..=u64::MAX, usual.stream_timeout)?,
-            concurrent_turns: all.choice("concurrent_turns", &turns, ConcurrentTurns::Allow)?,
-            credentials: all.text("secrets.credentials", || Ok(CredentialPolicy::default()))?,
-            sources: sources::read(all)?,
-            calls: calls::read(all)?,
             spool: spool::read(all)?,
-            hot: HotConfig::read(all)?,
-            access: AccessConfig::read(all)?,
-            limits: LimitsConfig::read(all)?,
+            hot: HotConfig::read(all, &mut engine)?,
+            access: AccessConfig::read(all, &tenant, &mut engine)?,
+            limits: limits::read(all, &mut engine.limits)?,
             mcp_hosts: mcp::read(all)?,
             search: SearchConfig::read(all)?,
             team: TeamConfig::read(all)?,
-            webhooks: webhooks::read(all)?,
-            rows: Vec::new(),
+            webhooks: webhooks::read(all, &tenant)?,
+            settings: Settings {
+                record: RecordPolicies {
+                    tenants: hot::tenants(all)?,
+                    ..engine.record
+                },
+                ..engine
+            },
+            store,
+            store_direct,
+            listen,
+            tenant,
+            keyring,
+            anchor,
+            sources,
+            rows: layers.finish()?,
             json: false,
             unverified: false,
-        };
-        config.hot.record.tenants = hot::tenants(all)?;
-        config.rows = layers.finish()?;
-        Ok(config)
+        })
     }
 
     /// Who is let in and who is told of changes, as a server takes it.
@@ -179,16 +189,16 @@ impl Config {
     /// # Errors
     /// What `serve` refuses to start with.
     pub(crate) fn served(&self) -> anyhow::Result<(AccessSettings, Webhooks)> {
-        let access = self.access.settings(&self.tenant)?;
+        let access = self.access.settings()?;
         let enabled = self.webhooks.iter().filter(|webhook| webhook.enabled);
-        let webhooks = enabled.map(|webhook| webhook.settings(&self.tenant));
+        let webhooks = enabled.map(WebhookConfig::settings);
         let webhooks = Webhooks::new(webhooks.collect::<Result<_, _>>()?)?;
         Ok((access, webhooks))
     }
 
     /// What goes where.
     pub(crate) fn scopes(&self) -> ScopeOptions {
-        let settings = self.settings();
+        let settings = &self.settings;
         let tenants = settings.record.tenants.keys();
         let kept_in = tenants.map(|tenant| (tenant.clone(), settings.keep(tenant)));
         ScopeOptions {
@@ -199,22 +209,6 @@ impl Config {
             },
             keep_in: kept_in.collect(),
             turn_timeout: settings.turn_timeout,
-        }
-    }
-
-    /// What the engine is told.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
-            concurrent_turns: self.concurrent_turns,
-            credentials: self.credentials,
-            metadata: self.hot.metadata.clone(),
-            record: self.hot.record.clone(),
-            turn_timeout: self.turn_timeout,
-            stream_timeout: self.stream_timeout,
-            calls: self.calls.clone(),
-            require_session_token: self.access.require_session_token,
-            limits: self.limits.engine.clone(),
-            ..Settings::default()
         }
     }
 }

@@ -236,39 +236,26 @@ fn hot_store(
     })
 }
 
-/// The ledger, with the hot store in front of it if there is one (DESIGN §7).
-fn scopes(
+/// The ledger, with the hot store in front of it if there is one (DESIGN §7), and in a server with a spool for live calls
+/// behind it (DESIGN §6).
+fn tiered(
     config: &Config,
     process: Process,
-    ledger: Arc<dyn Ledger>,
+    mut ledger: Arc<dyn Ledger>,
     keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<dyn Ledger>> {
-    let Some(hot) = hot_store(config, process, &clock)? else {
-        return Ok(ledger);
-    };
-    let options = config.scopes();
     let entropy = Arc::new(OsEntropy);
-    Ok(TwoScopes::new(
-        ledger, hot, keyring, entropy, clock, options,
-    ))
-}
-
-/// The ledger, with a spool for live calls behind it in a server (DESIGN §6). One in memory is never away.
-fn spooling(
-    config: &Config,
-    process: Process,
-    ledger: Arc<dyn Ledger>,
-    keyring: Arc<Keyring>,
-    clock: Arc<dyn Clock>,
-) -> anyhow::Result<Arc<dyn Ledger>> {
-    let in_memory = config.store == StoreUrl::Memory;
-    let options = Some(config.spool.clone()).filter(|o| o.bytes > 0 && !in_memory);
-    let options = options.filter(|_| process == Process::Server);
-    Ok(match options {
-        Some(options) => Spooling::open(ledger, keyring, Arc::new(OsEntropy), clock, options)?,
-        None => ledger,
-    })
+    if let Some(hot) = hot_store(config, process, &clock)? {
+        let (keys, time, options) = (keyring.clone(), clock.clone(), config.scopes());
+        ledger = TwoScopes::new(ledger, hot, keys, entropy.clone(), time, options);
+    }
+    // A ledger in memory is never away.
+    let may_be_away = process == Process::Server && config.store != StoreUrl::Memory;
+    if may_be_away && config.spool.bytes > 0 {
+        ledger = Spooling::open(ledger, keyring, entropy, clock, config.spool.clone())?;
+    }
+    Ok(ledger)
 }
 
 /// Opens the store, compares it with its anchor, and keeps the anchor close behind from now on.
@@ -349,15 +336,13 @@ async fn open_in(
     // The anchor witnesses the ledger itself; everybody else asks both scopes.
     let mut ledger = ledger;
     if !config.unverified {
-        let (keys, time) = (keyring.clone(), clock.clone());
-        ledger = scopes(config, process, ledger, keys, time)?;
-        ledger = spooling(config, process, ledger, keyring, clock.clone())?;
+        ledger = tiered(config, process, ledger, keyring, clock.clone())?;
     }
     let mut engine = Engine::new(
         ledger.clone(),
         Arc::new(OsEntropy),
         clock,
-        config.settings(),
+        config.settings.clone(),
     );
     if index != Index::Unused
         && !config.unverified

@@ -1,7 +1,10 @@
 //! `--source`, and what is looked for in sources
 
 use clap::{Args, Subcommand, ValueEnum};
+use filrouge_search::{Mode, Order};
+use filrouge_sources::Role;
 
+use super::one_of;
 use crate::config::SourceName;
 
 /// The histories that a command looks at.
@@ -29,14 +32,21 @@ pub(crate) struct Search {
     #[command(flatten)]
     pub(crate) sources: Sources,
     /// By what is looked for: all words, what means the like, or both; the last two need an index
-    #[arg(long, value_enum, default_value_t = SearchMode::Words)]
-    pub(crate) mode: SearchMode,
+    #[arg(long, default_value = "words", value_parser = one_of::<Mode>(&[
+        ("words", "Everything that holds all words"),
+        ("meaning", "What means the like, the nearest"),
+        ("both", "Both, as one list"),
+    ]))]
+    pub(crate) mode: Mode,
     /// The query is a question: find what was asked alike before, and what was answered; needs an index
     #[arg(long, conflicts_with = "mode")]
     pub(crate) similar: bool,
     /// What comes first
-    #[arg(long, value_enum, default_value_t = SearchOrder::Best)]
-    pub(crate) order: SearchOrder,
+    #[arg(long, default_value = "best", value_parser = one_of::<Order>(&[
+        ("best", "What was most likely meant"),
+        ("newest", "What changed last"),
+    ]))]
+    pub(crate) order: Order,
     /// Only what this agent has said or was asked
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
@@ -47,8 +57,12 @@ pub(crate) struct Search {
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
     /// Only what was said in this role
-    #[arg(long, value_enum)]
-    pub(crate) role: Option<SearchRole>,
+    #[arg(long, value_parser = one_of::<Role>(&[
+        ("user", "Whoever asks"),
+        ("assistant", "The agent"),
+        ("system", "The program around them"),
+    ]))]
+    pub(crate) role: Option<Role>,
     /// Only this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
@@ -67,34 +81,6 @@ pub(crate) struct Search {
     /// Show what has the form of a credential, too
     #[arg(long)]
     pub(crate) unmasked: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SearchMode {
-    /// Everything that holds all words
-    Words,
-    /// What means the like, the nearest
-    Meaning,
-    /// Both, as one list
-    Both,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SearchOrder {
-    /// What was most likely meant
-    Best,
-    /// What changed last
-    Newest,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SearchRole {
-    /// Whoever asks
-    User,
-    /// The agent
-    Assistant,
-    /// The program around them
-    System,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,8 +1,9 @@
 //! `filrouge stats`
 
 use clap::{Args, ValueEnum};
+use filrouge_engine::kpi::Every;
 
-use super::Sources;
+use super::{Sources, one_of};
 
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
@@ -32,19 +33,14 @@ pub(crate) struct Stats {
     #[arg(long, value_name = "TIME|DURATION", conflicts_with = "id")]
     pub(crate) until: Option<String>,
     /// A row for each week (Monday to Sunday) or day, in UTC [default: one row for all]
-    #[arg(long, value_enum, requires = "kpi", conflicts_with = "id")]
-    pub(crate) by: Option<KpiEvery>,
+    #[arg(long, requires = "kpi", conflicts_with = "id", value_parser = one_of::<Every>(&[
+        ("week", "A week of ISO 8601"),
+        ("day", "A day"),
+    ]))]
+    pub(crate) by: Option<Every>,
     /// The form [default: table]
     #[arg(long, value_enum, requires = "kpi", conflicts_with = "id")]
     pub(crate) format: Option<KpiFormat>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum KpiEvery {
-    /// A week of ISO 8601
-    Week,
-    /// A day
-    Day,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

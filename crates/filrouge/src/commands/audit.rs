@@ -1,7 +1,6 @@
 //! `filrouge audit`: who said what, which tool with which parameters, by which agent and model, in order.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_engine::Caller;
 use filrouge_engine::audit::{AuditPage, AuditQuery, AuditRow};
@@ -19,7 +18,7 @@ use crate::output::{first_line, print, second, stdout};
 /// Rows read at once.
 const PAGE: usize = 500;
 
-pub(super) async fn run(config: &Config, asked: Audit) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: Audit) -> anyhow::Result<()> {
     let format = match asked.format {
         None if config.json => AuditFormat::Jsonl,
         None => AuditFormat::Text,
@@ -32,8 +31,7 @@ pub(super) async fn run(config: &Config, asked: Audit) -> anyhow::Result<ExitCod
     with(config, Need::Existing, async |opened, caller| {
         write(opened, caller, query, format).await
     })
-    .await?;
-    Ok(ExitCode::SUCCESS)
+    .await
 }
 
 fn query(asked: &Audit, now: Timestamp) -> Result<AuditQuery, Usage> {

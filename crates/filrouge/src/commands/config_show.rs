@@ -1,7 +1,6 @@
 //! `filrouge config show`
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +8,7 @@ use crate::config::Config;
 use crate::exit::told;
 use crate::output::{say, show};
 
-pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     if let Err(e) = config.served() {
         say(format_args!("`serve` refuses this: {}", told(&e).0));
     }
@@ -26,15 +25,14 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         .collect();
     let mut webhooks = Vec::new();
     for webhook in &config.webhooks {
-        let (document, line) = webhook.shown(&config.tenant);
+        let (document, line) = webhook.shown();
         webhooks.push(document);
-        lines.push((format!("webhooks.{}", webhook.name), line));
+        lines.push((format!("webhooks.{}", webhook.feed.name), line));
     }
     let shown = json!({ "file": config.file, "settings": settings, "webhooks": webhooks });
     show(config.json, &shown, |out| {
         let longest = lines.iter().map(|(name, _)| name.chars().count()).max();
         let longest = longest.unwrap_or(0);
         (lines.iter()).try_for_each(|(name, text)| writeln!(out, "{name:<longest$} {text}"))
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

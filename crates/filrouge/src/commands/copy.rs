@@ -23,7 +23,7 @@ mod side;
 mod told;
 
 use progress::Progress;
-use side::{Side, Target, Told};
+use side::Side;
 
 pub(super) async fn run(config: &Config, from: &str, to: &str) -> anyhow::Result<ExitCode> {
     refuse_unverified(config)?;
@@ -160,16 +160,16 @@ async fn copied(
     keyring: Arc<Keyring>,
 ) -> anyhow::Result<Option<Copied>> {
     refuse_rolled_back(config, source.as_ref(), keyring.clone()).await?;
-    let mut target = Target::new(intake(to, keyring.clone())?, to.clone());
-    let told = target.told();
+    let mut target = intake(to, keyring.clone())?;
     let stop = Arc::new(AtomicBool::new(false));
     let anchors = config.anchor.clone();
-    let mut progress = Progress::new(stop.clone(), anchors, keyring, told.clone());
+    let mut progress = Progress::new(stop.clone(), anchors, keyring);
     // Asked for before the copy begins: a signal that nobody waits for ends the process at once.
     let mut asked = Stop::taken()?;
     let id = source.store_id().to_owned();
+    let from_here = source.clone();
     let work = async move {
-        let copied = source.ask(move |sight| copy(sight, &id, &mut target, &mut progress));
+        let copied = from_here.ask(move |sight| copy(sight, &id, &mut *target, &mut progress));
         copied.await
     };
     let mut work = tokio::spawn(work);
@@ -186,30 +186,30 @@ async fn copied(
     match result {
         Ok(copied) => Ok(Some(copied)),
         Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
-        // Whatever else it is, is about both.
-        Err(failure)
-            if failure.code == ErrorCode::StoreUnavailable
-                && !told.elsewhere.load(Ordering::Relaxed) =>
-        {
-            Err(with_hint(Side::From.of(from, failure), &told).into())
+        // What does not fit together is about both.
+        Err(failure) if failure.code == ErrorCode::Invalid => Err(failure.into()),
+        Err(failure) => {
+            // A source that still answers is not the one that failed.
+            let side = match source.ask(|_| Ok(())).await {
+                Ok(()) => Side::To.of(to, failure),
+                Err(_) => Side::From.of(from, failure),
+            };
+            Err(with_hint(side).into())
         }
-        Err(failure) => Err(with_hint(failure, &told).into()),
     }
 }
 
-/// Whatever breaks a copy off that has begun, it can be gone on with.
-fn with_hint(failure: Failure, told: &Told) -> Failure {
+/// Whatever breaks a copy off, it can be gone on with.
+fn with_hint(failure: Failure) -> Failure {
     let hint = match failure.code {
         ErrorCode::StoreFull => "make room",
         ErrorCode::StoreUnavailable => "see that both stores can be reached",
         _ => return failure,
     };
-    let goes_on = match told.begun.load(Ordering::Relaxed) {
-        true => ": it goes on where it stopped",
-        false => "",
-    };
     match failure.hint {
         Some(_) => failure,
-        None => failure.with_hint(format!("{hint}, then give the same command again{goes_on}")),
+        None => failure.with_hint(format!(
+            "{hint}, then give the same command again: it goes on where it stopped"
+        )),
     }
 }

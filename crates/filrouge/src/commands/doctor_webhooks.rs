@@ -30,10 +30,9 @@ pub(super) async fn standings(
 ) -> anyhow::Result<Vec<WebhookStanding>> {
     let mut all = Vec::with_capacity(config.webhooks.len());
     for webhook in &config.webhooks {
-        let feed = webhook.feed(&config.tenant);
         all.push(WebhookStanding {
             enabled: webhook.enabled,
-            status: webhook_status(ledger, &feed, SystemClock.now()).await?,
+            status: webhook_status(ledger, &webhook.feed, SystemClock.now()).await?,
         });
     }
     Ok(all)

@@ -4,7 +4,6 @@
 //! erased is not met any more, and a single session gives its first receipt again.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_engine::ErasureReceipt;
 use filrouge_engine::scopes::DurablePolicy;
@@ -30,7 +29,7 @@ enum What {
     Tenant(TenantId),
 }
 
-pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<()> {
     let what = what(config, asked)?;
     refuse_unverified(config)?;
     let question = format!("Erase {} for good?", what.named());
@@ -75,7 +74,7 @@ pub(super) async fn run(config: &Config, asked: &Erase) -> anyhow::Result<ExitCo
     if erased == 0 {
         say("there was nothing to erase");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn what(config: &Config, asked: &Erase) -> Result<What, Usage> {

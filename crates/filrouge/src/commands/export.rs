@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io::{self, BufWriter, Stdout, Write};
-use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use filrouge_document::{Document, html, markdown};
@@ -15,11 +14,7 @@ use crate::config::Config;
 use crate::exit::parsed;
 use crate::open::{Need, with};
 
-pub(super) async fn run(
-    config: &Config,
-    id: &str,
-    format: ExportFormat,
-) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, id: &str, format: ExportFormat) -> anyhow::Result<()> {
     let id: SessionId = parsed(id)?;
     with(config, Need::Existing, async |opened, caller| {
         let (engine, mut out) = (&opened.engine, Output::default());
@@ -30,8 +25,7 @@ pub(super) async fn run(
         };
         out.finish(written)
     })
-    .await?;
-    Ok(ExitCode::SUCCESS)
+    .await
 }
 
 /// Stdout for writers that cannot tell an I/O error: it is kept, and told at the end.

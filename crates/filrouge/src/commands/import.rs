@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_engine::Caller;
@@ -69,15 +68,14 @@ pub(super) async fn run(
     config: &Config,
     program: Program,
     path: Option<PathBuf>,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<()> {
     let found = histories(config, &[SourceName::new(program, path)])?;
     let mut summary = Summary::default();
     let imported = with(config, Need::Any, async |opened, caller| {
         import(&found.sources, &opened.engine, caller, &mut summary).await
     });
     imported.await?;
-    show(config.json, &summary, |out| write(out, &summary))?;
-    Ok(ExitCode::SUCCESS)
+    show(config.json, &summary, |out| write(out, &summary))
 }
 
 /// A session that is brought in, and the source that has it.

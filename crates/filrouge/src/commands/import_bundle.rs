@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use serde_json::json;
 
@@ -12,11 +11,7 @@ use crate::exit::Usage;
 use crate::open::{Need, with};
 use crate::output::{printable, show};
 
-pub(super) async fn run(
-    config: &Config,
-    path: &Path,
-    key: Option<&str>,
-) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, path: &Path, key: Option<&str>) -> anyhow::Result<()> {
     let key = public_key(key)?;
     let bundle = read(path).map_err(|e| Usage::new(format!("{}: {e}", path.display())))?;
     let imported = with(config, Need::Any, async |opened, caller| {
@@ -38,6 +33,5 @@ pub(super) async fn run(
         writeln!(out, "{done}: session {id}, {turns} turns, {items} items")?;
         warn_of_signer(&imported.signed_by);
         writeln!(out, "signed by {}", imported.signed_by.public_key)
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -1,7 +1,6 @@
 //! `filrouge index status`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_search::feed::Overview;
 use filrouge_store::text_index::IndexStatus;
@@ -40,7 +39,7 @@ pub(super) struct Row {
     pub(super) error: Option<String>,
 }
 
-pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<()> {
     let mut found = histories(config, &sources.sources)?;
     let Some(indexes) = indexes(&config.search.index, &found.sources, false) else {
         return Err(switched_off().into());
@@ -56,14 +55,14 @@ pub(super) async fn run(config: &Config, sources: &Sources) -> anyhow::Result<Ex
         write(out, &rows)
     })?;
     if config.json {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     if rows.is_empty() {
         say("there is no history here to index; --source names one");
     } else if rows.iter().any(|row| row.documents.is_none()) {
         say("`filrouge index update` makes what is not there");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Why there are no indexes.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_engine::bundle::PublicKey;
 use filrouge_engine::keyfile;
@@ -13,7 +12,7 @@ use crate::cli::Keyring;
 use crate::config::Config;
 use crate::output::{say, show};
 
-pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<()> {
     let path = &config.keyring;
     let ring = match what {
         Keyring::List => keyfile::load(path)?,
@@ -42,6 +41,5 @@ pub(super) fn run(config: &Config, what: &Keyring) -> anyhow::Result<ExitCode> {
             );
         }
         Ok(())
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

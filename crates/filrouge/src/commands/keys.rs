@@ -1,12 +1,10 @@
 //! `filrouge keys create|list|revoke`
 
 use std::io::Write;
-use std::process::ExitCode;
 
-use filrouge_engine::api_keys::{ApiKey, NewApiKey, Role};
-use filrouge_types::{Clock, IdentityId, SystemClock, TenantId, Timestamp, duration};
-use serde::Serialize;
-use serde_json::json;
+use filrouge_engine::api_keys::{ApiKey, NewApiKey};
+use filrouge_types::{Clock, IdentityId, SystemClock, Timestamp, duration};
+use serde_json::{Value, json};
 
 use crate::cli::{Keys, NewKey};
 use crate::config::Config;
@@ -16,36 +14,12 @@ use crate::open::{Need, refuse_unverified, with};
 use crate::output::{first_line, say, show, table};
 
 /// A key as it is shown: without what is kept of its secret.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
-    key_id: &'a str,
-    name: Option<&'a str>,
-    tenant_id: &'a TenantId,
-    role: Role,
-    identity_id: Option<&'a IdentityId>,
-    status: &'static str,
-    created_at: Timestamp,
-    expires_at: Option<Timestamp>,
-    revoked_at: Option<Timestamp>,
-}
-
-impl<'a> Shown<'a> {
-    fn of(key: &'a ApiKey, text: Option<&'a str>) -> Self {
-        Self {
-            key: text,
-            key_id: &key.key_id,
-            name: key.name.as_deref(),
-            tenant_id: &key.tenant_id,
-            role: key.role,
-            identity_id: key.identity_id.as_ref(),
-            status: status(key),
-            created_at: key.created_at,
-            expires_at: key.expires_at,
-            revoked_at: key.revoked_at,
-        }
-    }
+fn shown(key: &ApiKey) -> Value {
+    json!({
+        "key_id": key.key_id, "name": key.name, "tenant_id": key.tenant_id, "role": key.role,
+        "identity_id": key.identity_id, "status": status(key), "created_at": key.created_at,
+        "expires_at": key.expires_at, "revoked_at": key.revoked_at,
+    })
 }
 
 fn status(key: &ApiKey) -> &'static str {
@@ -58,7 +32,7 @@ fn status(key: &ApiKey) -> &'static str {
     }
 }
 
-pub(super) async fn run(config: &Config, what: Keys) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, what: Keys) -> anyhow::Result<()> {
     match what {
         Keys::Create(new) => create(config, new).await,
         Keys::List => list(config).await,
@@ -66,7 +40,7 @@ pub(super) async fn run(config: &Config, what: Keys) -> anyhow::Result<ExitCode>
     }
 }
 
-async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
+async fn create(config: &Config, new: NewKey) -> anyhow::Result<()> {
     let new = NewApiKey {
         name: new.name,
         role: new.role,
@@ -81,21 +55,21 @@ async fn create(config: &Config, new: NewKey) -> anyhow::Result<ExitCode> {
     });
     let (key, text) = made.await?;
     let text = text.expose();
-    show(config.json, &Shown::of(&key, Some(text)), |out| {
-        writeln!(out, "{text}")
-    })?;
+    let mut made = shown(&key);
+    made["key"] = text.into();
+    show(config.json, &made, |out| writeln!(out, "{text}"))?;
     say(
         "this is the only time that the key is shown; a server on this store asks everybody for a key from now on",
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-async fn list(config: &Config) -> anyhow::Result<ExitCode> {
+async fn list(config: &Config) -> anyhow::Result<()> {
     let keys = with(config, Need::Existing, async |opened, caller| {
         Ok(opened.engine.keys.list(caller).await?)
     });
     let keys = keys.await?;
-    let data: Vec<_> = keys.iter().map(|key| Shown::of(key, None)).collect();
+    let data: Vec<_> = keys.iter().map(shown).collect();
     show(config.json, &json!({ "data": data }), |out| {
         let minute = |time: Timestamp| time.to_string().chars().take(16).collect::<String>();
         let rows = keys.iter().map(|key| {
@@ -113,18 +87,17 @@ async fn list(config: &Config) -> anyhow::Result<ExitCode> {
             "KEY", "ROLE", "IDENTITY", "STATUS", "CREATED", "EXPIRES", "NAME",
         ];
         writeln!(out, "{}", table(header, 0..0, rows))
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
-async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
+async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<()> {
     refuse_unverified(config)?;
     let revoked = with(config, Need::Existing, async |opened, caller| {
         let revoked = opened.engine.keys.revoke(caller, key_id).await;
         revoked.map_err(Absent::told)
     });
     let key = revoked.await?;
-    show(config.json, &Shown::of(&key, None), |out| {
+    show(config.json, &shown(&key), |out| {
         let at = key.revoked_at.map(|at| at.to_string()).unwrap_or_default();
         let name = first_line(key.name.as_deref().unwrap_or(""), 60);
         let line = format!("revoked: key {key_id}, role {}, {at}  {name}", key.role);
@@ -133,7 +106,7 @@ async fn revoke(config: &Config, key_id: &str) -> anyhow::Result<ExitCode> {
     if !config.json {
         say("running servers refuse it within seconds");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A time, or how long from now: a number with s, m, h, d or w.

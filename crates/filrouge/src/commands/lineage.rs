@@ -1,7 +1,6 @@
 //! `filrouge lineage ID`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_engine::{Lineage, Relative};
 use filrouge_types::SessionId;
@@ -11,7 +10,7 @@ use crate::exit::parsed;
 use crate::open::{Need, with};
 use crate::output::{first_line, say, show};
 
-pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parsed(id)?;
     let lineage = with(config, Need::Existing, async |opened, caller| {
         Ok(opened.engine.stats.lineage(caller, &id).await?)
@@ -24,7 +23,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     if lineage.truncated {
         say("there are more relatives than are shown");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The root first, each generation further in; the session itself is marked.

@@ -3,7 +3,6 @@
 use std::env;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_http::ListenError;
@@ -28,7 +27,7 @@ pub(super) async fn run(
     config: &Config,
     sources: &[SourceName],
     listen: Option<SocketAddr>,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<()> {
     if let Some(address) = listen.filter(|address| !address.ip().is_loopback()) {
         return Err(not_started(ListenError::NotLoopback(address)));
     }
@@ -55,8 +54,7 @@ pub(super) async fn run(
     drop(indexer);
     // Also when it could not be served: an open ledger is left in order.
     everything.close().await;
-    served?;
-    Ok(ExitCode::SUCCESS)
+    served
 }
 
 /// The agent that has started this process works in this folder.

@@ -11,7 +11,6 @@ mod toml_file;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
@@ -39,14 +38,14 @@ struct Refused {
     by_hand: Option<String>,
 }
 
-pub(super) fn run(config: &Config, given: &Options, asked: &Install) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, given: &Options, asked: &Install) -> anyhow::Result<()> {
     refuse_settings(given)?;
     let command = own_path()?;
     let path = place::of(asked.client, asked.scope)?;
     let old = file::read(&path)?;
     let text = old.as_deref().unwrap_or("");
     let new = match edit(asked.client, text, &command).map_err(|why| told(&path, why))? {
-        Edit::There => return there(config, &path),
+        Edit::There => return report(config, &path, "there", None, ""),
         Edit::Change(new) => new,
     };
     // What stands around the change is the user's own.
@@ -147,15 +146,6 @@ fn told(path: &Path, why: Refused) -> Usage {
     }
 }
 
-fn there(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
-    if config.json {
-        document(&json!({ "path": path.to_string_lossy(), "status": "there" }))?;
-    } else {
-        say(format_args!("{} has it already", path.display()));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 fn show(diff: &str) -> anyhow::Result<()> {
     print(|out| out.write_all(printable(diff).as_bytes()))
 }
@@ -175,23 +165,22 @@ fn report(
     status: &str,
     backup: Option<&Path>,
     diff: &str,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<()> {
     if config.json {
-        document(&json!({
+        return document(&json!({
             "path": path.to_string_lossy(),
             "status": status,
             "backup": backup.map(|backup| backup.to_string_lossy()),
             "diff": diff,
-        }))?;
-        return Ok(ExitCode::SUCCESS);
+        }));
     }
-    if status == "shown" {
-        show(diff)?;
-        return Ok(ExitCode::SUCCESS);
+    match status {
+        "there" => say(format_args!("{} has it already", path.display())),
+        "shown" => show(diff)?,
+        _ => say(format_args!("{} written", path.display())),
     }
-    say(format_args!("{} written", path.display()));
     if let Some(backup) = backup {
         say(format_args!("what it was is in {}", backup.display()));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! `filrouge migrate status|up|--dry-run`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +19,12 @@ use crate::output::{Out, show};
 /// How long another process's transaction is waited for.
 const BUSY: Duration = Duration::from_secs(10);
 
-pub(super) fn run(config: &Config, asked: &Migrate) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, asked: &Migrate) -> anyhow::Result<()> {
     match &asked.what {
-        Some(What::Status) => status(config, &schema(config)?)?,
-        Some(What::Up { dry_run: false }) => up(config, &migrate(config)?)?,
-        Some(What::Up { dry_run: true }) | None => plan(config, &schema(config)?)?,
+        Some(What::Status) => status(config, &schema(config)?),
+        Some(What::Up { dry_run: false }) => up(config, &migrate(config)?),
+        Some(What::Up { dry_run: true }) | None => plan(config, &schema(config)?),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn in_memory() -> anyhow::Error {

@@ -1,7 +1,6 @@
 //! `filrouge models check`
 
 use std::io::Write;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use filrouge_search::embed::EmbedError;
@@ -19,7 +18,7 @@ const TEXTS: [&str; 3] = [
     "the weather in Lisbon tomorrow",
 ];
 
-pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<()> {
     let begun = Instant::now();
     let Some(embedder) = config.search.embedder()? else {
         return Err(
@@ -53,6 +52,5 @@ pub(super) fn run(config: &Config, texts: &[String]) -> anyhow::Result<ExitCode>
         (texts.iter().zip(&similar)).try_for_each(|(text, similar)| {
             writeln!(out, "{similar:6.3}  {}", first_line(text, 80))
         })
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 use filrouge_search::embed::minilm::{
     DIMENSIONS, FILES, IS_BUILT_IN, InstallError, Installing, Known, NAME,
@@ -32,7 +31,7 @@ struct Search {
     unreadable: Vec<String>,
 }
 
-pub(super) fn run(config: &Config, asked: &InstallModel) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config, asked: &InstallModel) -> anyhow::Result<()> {
     let to = asked.to.as_ref().unwrap_or(&config.search.folder);
     for path in &asked.from {
         // One that is not there is named, whatever the others hold.
@@ -75,7 +74,7 @@ pub(super) fn how_to_get() -> String {
     format!("{} && filrouge models install models", fetch.join(" && "))
 }
 
-fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<ExitCode> {
+fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<()> {
     if config.json {
         let files = taken.iter().map(|Taken { file, from }| {
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "from": from })
@@ -84,7 +83,7 @@ fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<ExitCod
         document(&json!({
             "model": NAME, "dimensions": DIMENSIONS, "folder": to, "files": files, "built_in": IS_BUILT_IN,
         }))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     for Taken { file, from } in taken {
         say(format_args!(
@@ -98,7 +97,7 @@ fn report(config: &Config, to: &Path, taken: &[Taken]) -> anyhow::Result<ExitCod
     } else {
         say("this filrouge was built without the feature minilm, and cannot compute with it");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 impl Search {

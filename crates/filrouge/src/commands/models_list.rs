@@ -1,7 +1,6 @@
 //! `filrouge models list`
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_search::embed::minilm::{DIMENSIONS, FILES, IS_BUILT_IN, NAME, State, state};
 use serde_json::json;
@@ -10,7 +9,7 @@ use super::models_install::how_to_get;
 use crate::config::Config;
 use crate::output::{document, print, say};
 
-pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     let folder = &config.search.folder;
     let (word, wrong) = match state(folder) {
         State::Absent => ("absent", None),
@@ -29,7 +28,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
                 "folder": folder, "state": word, "wrong": wrong, "files": files,
             }],
         }))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     print(|out| {
         let folder = folder.display();
@@ -48,5 +47,5 @@ pub(super) fn run(config: &Config) -> anyhow::Result<ExitCode> {
         say("this filrouge was built without the feature minilm, and cannot compute with it");
     }
     say(format_args!("search.embedder.kind is {kind}"));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

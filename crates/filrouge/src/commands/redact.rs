@@ -1,7 +1,6 @@
 //! `filrouge redact SESSION (--turn ID | --seq N|N-M …) --reason TEXT`: erases contents, gives a receipt.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_engine::caller::Permission;
 use filrouge_engine::scopes::HotReceipt;
@@ -17,7 +16,7 @@ use crate::open::{Index, Need, open_indexed, operator, refuse_unverified};
 use crate::output::show;
 use crate::team::{but_files, rewrite};
 
-pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<()> {
     let session: SessionId = parsed(&what.session)?;
     let target = match &what.target.turn {
         Some(id) => Target::Turn(id.parse::<TurnId>().map_err(|e| {
@@ -66,7 +65,7 @@ pub(super) async fn run(config: &Config, what: &Redact) -> anyhow::Result<ExitCo
         )
     })?;
     rewritten.map_err(|error| but_files("redacted in the ledger", error))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What the hot store says, for people.

@@ -1,17 +1,15 @@
 //! `filrouge search QUERY`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_search::feed::Indexes;
-use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results, Zone, begun};
-use filrouge_sources::Role;
+use filrouge_search::{Ask, Excerpt, Hit, Mode, Results, Zone, begun};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
 use super::index_open::{follow, indexes};
 use super::source::{ask_in, cell, role, say_notices, second};
-use crate::cli::{Search, SearchMode, SearchOrder, SearchRole};
+use crate::cli::Search;
 use crate::config::Config;
 use crate::config::sources::everything;
 use crate::exit::Usage;
@@ -19,7 +17,7 @@ use crate::moment::Span;
 use crate::open::Index;
 use crate::output::{first_line, printable, say, show};
 
-pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<()> {
     if asked.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
@@ -44,7 +42,7 @@ pub(super) async fn run(config: &Config, asked: Search) -> anyhow::Result<ExitCo
     if let Some(indexes) = indexes {
         behind(indexes).await?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What is done for the next search, now that this one is answered.
@@ -102,25 +100,14 @@ fn question(asked: &Search) -> Result<Ask, Usage> {
             asked.query.join(" ")
         },
         similar: asked.similar.then(|| asked.query.join(" ")),
-        mode: match asked.mode {
-            SearchMode::Words => Mode::Words,
-            SearchMode::Meaning => Mode::Meaning,
-            SearchMode::Both => Mode::Both,
-        },
-        order: match asked.order {
-            SearchOrder::Best => Order::Best,
-            SearchOrder::Newest => Order::Newest,
-        },
+        mode: asked.mode,
+        order: asked.order,
         zone: Zone::System,
         now: Some(now.as_millis()),
         agent: asked.agent.clone(),
         project_id: asked.project.clone(),
         tool: asked.tool.clone(),
-        role: asked.role.map(|role| match role {
-            SearchRole::User => Role::User,
-            SearchRole::Assistant => Role::Assistant,
-            SearchRole::System => Role::System,
-        }),
+        role: asked.role,
         since: span.since.map(Timestamp::as_millis),
         until: span.until.map(Timestamp::as_millis),
         session_id: asked.session.clone(),

@@ -1,7 +1,6 @@
 //! `filrouge serve`
 
 use std::io::Write;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use filrouge_engine::Engine;
@@ -23,7 +22,7 @@ use crate::open::{Opened, open_to_serve, store_exists};
 use crate::output::print;
 use crate::stop::Stop;
 
-pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Result<()> {
     let address = config.listen;
     let (access, webhooks) = config.served()?;
     let mcp = mcp(config, sources)?;
@@ -62,7 +61,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     if let Err(error) = print(|out| writeln!(out, "listening on http://{address}")) {
         tracing::warn!(%error, "nobody reads stdout");
     }
-    let limits = config.limits.server.clone();
+    let limits = config.limits.clone();
     open_descriptors(limits.connections);
     std::panic::set_hook(Box::new(tell_of_panic));
     let search = search(config, &engine, &mcp, embedder);
@@ -80,7 +79,7 @@ pub(super) async fn run(config: &Config, sources: &[SourceName]) -> anyhow::Resu
     }
     #[cfg(feature = "otel")]
     crate::telemetry::finish().await;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What searches are answered with: the ledger's index, and those of the histories that the command line names.

@@ -1,7 +1,6 @@
 //! `filrouge sessions list`
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_store::command::SessionFilter;
 use filrouge_types::{IdentityId, Session};
@@ -31,7 +30,7 @@ fn filter(asked: &ListSessions) -> Result<SessionFilter, Usage> {
     })
 }
 
-pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<()> {
     if asked.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
@@ -66,5 +65,5 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
     if let Some(cursor) = next.filter(|_| !config.json) {
         say(format_args!("there are more: --cursor {cursor}"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! `filrouge sessions show ID`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_engine::{Caller, Engine};
 use filrouge_types::{Item, Session, SessionId};
@@ -16,7 +15,7 @@ use crate::output::{first_line, printable, show};
 /// Items read at once.
 const PAGE: usize = 500;
 
-pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parsed(id)?;
     let read = with(config, Need::Existing, async |opened, caller| {
         let engine = &opened.engine;
@@ -48,8 +47,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
             writeln!(out, "{}", line(item))?;
         }
         Ok(())
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 #[derive(Serialize)]

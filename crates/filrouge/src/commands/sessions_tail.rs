@@ -1,7 +1,6 @@
 //! `filrouge sessions tail ID [--after N] [--drafts]`: items as they come, until Ctrl-C.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_engine::Caller;
 use filrouge_engine::following::{DraftEvent, TailEvent};
@@ -22,7 +21,7 @@ pub(super) async fn run(
     id: &str,
     after: Option<u64>,
     drafts: bool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<()> {
     let id: SessionId = parsed(id)?;
     with(config, Need::Existing, async |opened, caller| {
         let mut screen = Screen {
@@ -34,8 +33,7 @@ pub(super) async fn run(
             stopped = tokio::signal::ctrl_c() => stopped.map_err(Into::into),
         }
     })
-    .await?;
-    Ok(ExitCode::SUCCESS)
+    .await
 }
 
 /// What has been shown.

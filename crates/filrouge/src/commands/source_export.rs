@@ -1,7 +1,6 @@
 //! `filrouge export ID --source …`
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_sources::library::export::{ExportError, Form, export};
 
@@ -11,7 +10,7 @@ use crate::config::{Config, sources::everything};
 use crate::open::Index;
 use crate::output::{say, stdout};
 
-pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<()> {
     let form = match asked.format {
         ExportFormat::Md => Form::Markdown,
         ExportFormat::Html => Form::Html,
@@ -37,5 +36,5 @@ pub(super) async fn run(config: &Config, asked: Export) -> anyhow::Result<ExitCo
         // A reader that has gone away is told by its cause.
         ExportError::Io(why) => why.into(),
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! `filrouge lineage ID --source …`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, shown_as};
 use filrouge_sources::library::list::Row;
@@ -16,7 +15,7 @@ pub(super) async fn run(
     id: String,
     sources: &Sources,
     mask: bool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<()> {
     let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
     show(config.json, &found, |out| write(out, &found))?;
     if !config.json {
@@ -25,7 +24,7 @@ pub(super) async fn run(
             say("the parents lead round in a circle");
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The root first, each generation further in; the session itself is marked. Forks stand beside the tree.

@@ -1,7 +1,6 @@
 //! `filrouge sessions list --source …`
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use filrouge_sources::library::list::{Ask, list};
 
@@ -11,7 +10,7 @@ use crate::config::Config;
 use crate::exit::Usage;
 use crate::output::{first_line, printable, say, show, table};
 
-pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<()> {
     if asked.limit == 0 {
         return Err(Usage::new("--limit must be at least 1").into());
     }
@@ -50,7 +49,7 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
         writeln!(out, "{}", table(header, 0..0, rows))
     })?;
     if config.json {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     say_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
@@ -59,5 +58,5 @@ pub(super) async fn run(config: &Config, asked: ListSessions) -> anyhow::Result<
             "{total} in all, there are more: --cursor {cursor}"
         ));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! `filrouge stats --source …`: whole histories
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_sources::library::list::Ask;
 use filrouge_sources::library::stats::{Day, Overview, Sums, overview};
@@ -19,7 +18,7 @@ use crate::output::{first_line, show, table};
 /// Columns of the longest bar.
 const BAR: u64 = 40;
 
-pub(super) async fn run(config: &Config, asked: Stats) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: Stats) -> anyhow::Result<()> {
     let question = question(&asked)?;
     let found = ask_named(config, &asked.sources, move |library| {
         overview(library, &question)
@@ -29,7 +28,7 @@ pub(super) async fn run(config: &Config, asked: Stats) -> anyhow::Result<ExitCod
     if !config.json {
         say_notices(&found.notices);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn question(asked: &Stats) -> Result<Ask, Usage> {

@@ -1,7 +1,6 @@
 //! `filrouge sessions show ID --source …`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_sources::ToolStatus;
 use filrouge_sources::library::history::{Ask, History, ShownMessage, ShownPart, history};
@@ -11,7 +10,7 @@ use crate::cli::ShowSession;
 use crate::config::Config;
 use crate::output::{printable, say, show};
 
-pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<()> {
     let question = Ask {
         // Without a budget it is everything.
         max_chars: asked.max_chars.unwrap_or(usize::MAX),
@@ -28,7 +27,7 @@ pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<E
         (page.messages.iter()).try_for_each(|message| write_message(out, message))
     })?;
     if config.json {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     say_notices(&page.notices);
     if let Some(cursor) = &page.next_cursor {
@@ -37,7 +36,7 @@ pub(super) async fn run(config: &Config, asked: ShowSession) -> anyhow::Result<E
             printable(cursor)
         ));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn write_head(out: &mut impl Write, page: &History) -> io::Result<()> {

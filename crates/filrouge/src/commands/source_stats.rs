@@ -1,7 +1,6 @@
 //! `filrouge stats ID --source …`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use filrouge_sources::library::stats::{SessionStats, Sums, shown_as};
 
@@ -16,13 +15,13 @@ pub(super) async fn run(
     id: String,
     sources: &Sources,
     mask: bool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<()> {
     let found = ask_named(config, sources, move |library| shown_as(library, &id, mask)).await?;
     show(config.json, &found, |out| write(out, &found))?;
     if !config.json {
         say_notices(&found.notices);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 pub(super) const ROWS: &[Row<Sums>] = &[

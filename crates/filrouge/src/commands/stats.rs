@@ -1,7 +1,6 @@
 //! `filrouge stats ID`
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use comfy_table::Table;
 use filrouge_engine::{SessionStatistics, Statistics};
@@ -12,7 +11,7 @@ use crate::exit::parsed;
 use crate::open::{Need, with};
 use crate::output::{first_line, say, show, table};
 
-pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     let id: SessionId = parsed(id)?;
     let statistics = with(config, Need::Existing, async |opened, caller| {
         Ok(opened.engine.stats.of(caller, &id).await?)
@@ -22,7 +21,7 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<ExitCode> {
     if statistics.truncated {
         say("there is more than was counted");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What a row of the table shows.

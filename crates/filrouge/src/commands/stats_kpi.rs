@@ -1,19 +1,18 @@
 //! `filrouge stats --kpi`: key figures of live calls, for an export a week or to look at.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
-use filrouge_engine::kpi::{Every, KpiQuery, KpiReport, KpiRow};
+use filrouge_engine::kpi::{KpiQuery, KpiReport, KpiRow};
 use filrouge_types::{Clock, SystemClock, Timestamp};
 
-use crate::cli::{KpiEvery, KpiFormat, Stats};
+use crate::cli::{KpiFormat, Stats};
 use crate::config::Config;
 use crate::exit::Usage;
 use crate::moment::Span;
 use crate::open::{Need, with};
 use crate::output::{document, first_line, print, table};
 
-pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<ExitCode> {
+pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<()> {
     let format = match asked.format {
         None if config.json => KpiFormat::Json,
         None => KpiFormat::Table,
@@ -28,11 +27,10 @@ pub(super) async fn run(config: &Config, asked: &Stats) -> anyhow::Result<ExitCo
     });
     let report = report.await?;
     match format {
-        KpiFormat::Json => document(&report)?,
-        KpiFormat::Csv => print(|out| out.write_all(report.csv().as_bytes()))?,
-        KpiFormat::Table => print(|out| write(out, &report))?,
+        KpiFormat::Json => document(&report),
+        KpiFormat::Csv => print(|out| out.write_all(report.csv().as_bytes())),
+        KpiFormat::Table => print(|out| write(out, &report)),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn query(asked: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
@@ -41,10 +39,7 @@ fn query(asked: &Stats, now: Timestamp) -> Result<KpiQuery, Usage> {
         since: span.since,
         // One now for both: seven days are seven days.
         until: Some(span.until.unwrap_or(now)),
-        by: asked.by.map(|by| match by {
-            KpiEvery::Week => Every::Week,
-            KpiEvery::Day => Every::Day,
-        }),
+        by: asked.by,
     })
 }
 

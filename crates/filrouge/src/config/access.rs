@@ -3,23 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use filrouge_http::AllowedOrigin;
+use filrouge_engine::Settings;
 use filrouge_http::access::{AccessSettings, JwksSource, JwtAlgorithm, JwtSettings};
 use filrouge_types::TenantId;
 
-use super::layers::{Form, Layers, filled, joined};
+use super::layers::{Form, Layers, filled, parsed};
 use crate::exit::Usage;
 
 /// More would make expired tokens good for too long.
 const LEEWAY_MAX_S: u64 = 300;
 
-/// The sections `[access]` and `[jwt]`.
+/// Who is let in, and whether an issuer is described in part: a member that is forgotten must not leave a server open.
 #[derive(Debug, Clone)]
 pub(crate) struct AccessConfig {
-    pub(crate) require_session_token: bool,
-    allowed_origins: Vec<AllowedOrigin>,
-    jwt: Option<JwtSettings>,
-    /// Whether an issuer is described in part: a member that is forgotten must not leave a server open.
+    settings: AccessSettings,
     incomplete: bool,
 }
 
@@ -33,35 +30,21 @@ fn source(text: &str) -> Result<JwksSource, String> {
     )
 }
 
-fn origins(text: &str) -> Result<Vec<AllowedOrigin>, String> {
-    text.split(',')
-        .map(|origin| origin.trim().parse().map_err(|e| format!("{e}")))
-        .collect()
-}
-
-fn algorithms(text: &str) -> Result<Vec<JwtAlgorithm>, String> {
-    text.split(',')
-        .map(|name| name.trim().parse().map_err(|e| format!("{e}")))
-        .collect()
-}
-
 impl AccessConfig {
-    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+    /// `server` is the tenant of a server without keys.
+    pub(super) fn read(
+        layers: &mut Layers<'_>,
+        server: &TenantId,
+        engine: &mut Settings,
+    ) -> Result<Self, Usage> {
         let has_section = layers.has("jwt");
-        let require_session_token = layers.truth("access.require_session_token", false)?;
-        let allowed_origins = layers.read(
-            ("access.allowed_origins", Form::List),
-            || Ok(Vec::new()),
-            origins,
-            |origins| joined(origins),
-        )?;
+        engine.require_session_token = layers.truth("access.require_session_token", false)?;
+        let allowed_origins = layers.several("access.allowed_origins", Vec::new, parsed)?;
         let jwks = layers.optional("jwt.jwks", source)?;
         let issuer = layers.optional("jwt.issuer", filled)?;
         let audience = layers.optional("jwt.audience", filled)?;
         let incomplete = has_section || jwks.is_some() || issuer.is_some() || audience.is_some();
-        let tenant = layers.optional("jwt.tenant", |text| {
-            TenantId::new(text).map_err(|e| e.to_string())
-        })?;
+        let tenant = layers.optional("jwt.tenant", parsed)?;
         let mut claim = |name, usual: &str| {
             let default = || Ok(usual.to_owned());
             layers.read((name, Form::Text), default, filled, String::clone)
@@ -71,9 +54,7 @@ impl AccessConfig {
         let role_claim = layers.optional("jwt.role_claim", filled)?;
         let leeway = Duration::from_secs(30);
         let leeway = layers.seconds("jwt.leeway_s", 0..=LEEWAY_MAX_S, leeway)?;
-        let all = || Ok(JwtAlgorithm::all());
-        let setting = ("jwt.algorithms", Form::List);
-        let algorithms = layers.read(setting, all, algorithms, |names| joined(names))?;
+        let algorithms = layers.several("jwt.algorithms", JwtAlgorithm::all, parsed)?;
         let jwt = match (jwks, issuer, audience) {
             (Some(jwks), Some(issuer), Some(audience)) => Some(JwtSettings {
                 jwks,
@@ -89,27 +70,25 @@ impl AccessConfig {
             _ => None,
         };
         Ok(Self {
-            require_session_token,
-            allowed_origins,
             incomplete: incomplete && jwt.is_none(),
-            jwt,
+            settings: AccessSettings {
+                tenant: server.clone(),
+                origins: allowed_origins,
+                jwt,
+            },
         })
     }
 
-    /// What the server is told; `tenant` is the one of a server without keys.
+    /// What the server is told.
     ///
     /// # Errors
     /// [`Usage`] when an issuer is described in part.
-    pub(crate) fn settings(&self, tenant: &TenantId) -> Result<AccessSettings, Usage> {
+    pub(crate) fn settings(&self) -> Result<AccessSettings, Usage> {
         if self.incomplete {
             return Err(Usage::new(
                 "[jwt] needs jwks, issuer and audience: tokens of anybody would do otherwise",
             ));
         }
-        Ok(AccessSettings {
-            tenant: tenant.clone(),
-            origins: self.allowed_origins.clone(),
-            jwt: self.jwt.clone(),
-        })
+        Ok(self.settings.clone())
     }
 }

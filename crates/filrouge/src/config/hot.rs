@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use filrouge_engine::scopes::DurablePolicy;
-use filrouge_engine::{MetadataPolicy, RecordPolicies, is_address};
+use filrouge_engine::{MetadataPolicy, Settings, is_address};
 use filrouge_redis::{Options, RedisHot};
 use filrouge_store::hot::{HotBounds, KeepItems};
 use filrouge_types::TenantId;
@@ -75,15 +75,11 @@ impl FromStr for HotUrl {
     }
 }
 
-/// The hot store, and what goes to the ledger.
+/// The hot store, and which sessions go to the ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct HotConfig {
     pub(crate) url: HotUrl,
     pub(crate) durable: DurablePolicy,
-    /// Which items go to the ledger.
-    pub(crate) record: RecordPolicies,
-    /// Which members of turns' metadata go to the ledger.
-    pub(crate) metadata: MetadataPolicy,
     /// What bounds each session in the hot store.
     pub(crate) bounds: HotBounds,
     /// How long a request may wait for the hot store.
@@ -172,7 +168,8 @@ pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, Keep
 }
 
 impl HotConfig {
-    pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
+    /// What of a session goes to the ledger is the engine's.
+    pub(super) fn read(layers: &mut Layers<'_>, engine: &mut Settings) -> Result<Self, Usage> {
         let usual = HotBounds::default();
         let any = 1..=u64::MAX;
         let url = layers.text("hot", || Ok(HotUrl::Memory))?;
@@ -190,7 +187,7 @@ impl HotConfig {
         let durable = [DurablePolicy::All, DurablePolicy::Authenticated].map(|d| (d.as_str(), d));
         let durable = layers.choice("durable", &durable, DurablePolicy::default())?;
         let record = [KeepItems::All, KeepItems::Conversation].map(|r| (r.as_str(), r));
-        let record = layers.choice("record", &record, KeepItems::All)?;
+        engine.record.default = layers.choice("record", &record, KeepItems::All)?;
         let unset = || {
             Ok(match durable {
                 DurablePolicy::All => MetadataPolicy::All,
@@ -199,15 +196,11 @@ impl HotConfig {
                 }
             })
         };
-        let metadata = layers.read(("metadata_allow", Form::List), unset, metadata, allowed)?;
+        let setting = ("metadata_allow", Form::List);
+        engine.metadata = layers.read(setting, unset, metadata, allowed)?;
         Ok(Self {
             url,
             durable,
-            record: RecordPolicies {
-                default: record,
-                tenants: Default::default(),
-            },
-            metadata,
             bounds,
             timeout,
             memory_bytes,

@@ -31,6 +31,8 @@ pub(crate) struct Row {
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     Text,
+    /// A path; in the file, one that begins at the file's folder.
+    Beside,
     Number,
     Truth,
     /// A list of texts; in a variable, texts between commas.
@@ -72,6 +74,11 @@ pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
     value.map(PathBuf::from)
 }
 
+/// What a text says by itself.
+pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|e: T::Err| e.to_string())
+}
+
 /// A text that is not empty.
 pub(super) fn filled(text: &str) -> Result<String, String> {
     if text.is_empty() {
@@ -97,7 +104,7 @@ fn variable(name: &str) -> String {
 /// A value of the file as its variable would hold it; `None` when it has another form.
 fn written(form: Form, value: &DeValue<'_>) -> Option<String> {
     match (form, value) {
-        (Form::Text, DeValue::String(text)) => Some(text.to_string()),
+        (Form::Text | Form::Beside, DeValue::String(text)) => Some(text.to_string()),
         (Form::Number, DeValue::Integer(number)) => {
             let number = u64::from_str_radix(number.as_str(), number.radix());
             Some(number.ok()?.to_string())
@@ -189,27 +196,6 @@ impl<'a> Layers<'a> {
         read.transpose().map_err(|e| self.malformed(&e))
     }
 
-    /// Makes a path in the file one that begins at the file's folder.
-    pub(super) fn beside(&mut self, name: &str) {
-        let folder = self.folder();
-        if let Some(value) = self.take(name) {
-            let span = value.span();
-            let value = match value.into_inner() {
-                DeValue::String(path) => {
-                    let path = folder.join(&*path).to_string_lossy().into_owned();
-                    DeValue::String(path.into())
-                }
-                other => other,
-            };
-            if let Some((table, member)) = self.place(name) {
-                table.insert(
-                    Spanned::new(span.clone(), member.to_owned().into()),
-                    Spanned::new(span, value),
-                );
-            }
-        }
-    }
-
     /// A setting: `read` makes it of the text of a layer, `shown` says how it is listed.
     pub(super) fn read<T>(
         &mut self,
@@ -243,8 +229,19 @@ impl<'a> Layers<'a> {
     where
         T: FromStr<Err: Display> + Display,
     {
-        let read = |text: &str| text.parse().map_err(|e| format!("{e}"));
-        self.read((name, Form::Text), default, read, T::to_string)
+        self.read((name, Form::Text), default, parsed, T::to_string)
+    }
+
+    /// Some texts, each of which `read` reads.
+    pub(super) fn several<T: ToString>(
+        &mut self,
+        name: &'static str,
+        default: impl FnOnce() -> Vec<T>,
+        read: fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, Usage> {
+        let all = |text: &str| text.split(',').map(|one| read(one.trim())).collect();
+        let shown = |all: &Vec<T>| joined(all);
+        self.read((name, Form::List), || Ok(default()), all, shown)
     }
 
     /// A text that may be left out.
@@ -341,7 +338,11 @@ impl<'a> Layers<'a> {
             let wrong = || self.at(value.span(), &format!("{name} {}", must_be(form)));
             written(form, value.get_ref()).ok_or_else(wrong)
         });
-        let in_file = in_file.transpose()?.map(|text| (text, self.file()));
+        let in_file = in_file.transpose()?.map(|text| match form {
+            Form::Beside => self.folder().join(text).to_string_lossy().into_owned(),
+            _ => text,
+        });
+        let in_file = in_file.map(|text| (text, self.file()));
         if let Some(text) = self.flags.remove(name) {
             return Ok(Some((text, format!("--{name}"))));
         }
@@ -355,22 +356,16 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// The table of the file that a name is in, and what it is called there.
-    fn place<'n>(&mut self, name: &'n str) -> Option<(&mut DeTable<'a>, &'n str)> {
+    fn take(&mut self, name: &str) -> Option<Spanned<DeValue<'a>>> {
         let mut table = &mut self.table;
-        let mut rest = name;
-        while let Some((section, member)) = rest.split_once('.') {
+        let mut member = name;
+        while let Some((section, rest)) = member.split_once('.') {
             table = match table.get_mut(section)?.get_mut() {
                 DeValue::Table(inner) => inner,
                 _ => return None,
             };
-            rest = member;
+            member = rest;
         }
-        Some((table, rest))
-    }
-
-    fn take(&mut self, name: &str) -> Option<Spanned<DeValue<'a>>> {
-        let (table, member) = self.place(name)?;
         table.remove(member)
     }
 
@@ -423,14 +418,15 @@ impl<'a> Layers<'a> {
 
 fn must_be(form: Form) -> &'static str {
     match form {
-        Form::Text => "must be a text",
+        Form::Text | Form::Beside => "must be a text",
         Form::Number => "must be a whole number, not below 0",
         Form::Truth => "must be true or false",
         Form::List => "must be a list of texts",
     }
 }
 
-fn within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
+/// A whole number within bounds.
+pub(super) fn within(bounds: &RangeInclusive<u64>, text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| match (bounds.start(), bounds.end()) {
         (least, &u64::MAX) => format!("{text:?} is no whole number from {least} up"),

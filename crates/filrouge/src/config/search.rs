@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use filrouge_search::embed::{Embedder, Http, HttpSettings, Key};
 
-use super::layers::{Form, Layers, filled, shown_or_none, xdg};
+use super::layers::{Form, Layers, filled, shown_or_none, within, xdg};
+use super::secret::SecretSource;
 use crate::exit::Usage;
 
 /// What makes vectors.
@@ -77,13 +78,6 @@ fn absolute(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-fn dimensions(text: &str) -> Result<Option<u64>, String> {
-    let number = text.parse().ok();
-    let within = number.filter(|number| (1..=DIMENSIONS_MOST).contains(number));
-    let wrong = || format!("{text:?} is no whole number from 1 to {DIMENSIONS_MOST}");
-    within.map(Some).ok_or_else(wrong)
-}
-
 impl IndexConfig {
     fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
         let own = || Ok(xdg("XDG_CACHE_HOME", ".cache")?.join("index"));
@@ -101,21 +95,29 @@ impl SearchConfig {
         let kinds = kinds.map(|kind| (kind.name(), kind));
         let own = || Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("models/minilm"));
         let usual = Duration::from_secs(30);
-        layers.beside("search.embedder.folder");
-        layers.beside("search.embedder.key_file");
         Ok(Self {
             index: IndexConfig::read(layers)?,
             kind: layers.choice("search.embedder.kind", &kinds, EmbedderKind::None)?,
-            folder: layers.path("search.embedder.folder", own)?,
+            folder: layers.read(
+                ("search.embedder.folder", Form::Beside),
+                own,
+                |text| Ok(text.into()),
+                |path: &PathBuf| path.display().to_string(),
+            )?,
             url: layers.optional("search.embedder.url", address)?,
             model: layers.optional("search.embedder.model", filled)?,
             dimensions: layers.read(
                 ("search.embedder.dimensions", Form::Number),
                 || Ok(None),
-                dimensions,
+                |text| within(&(1..=DIMENSIONS_MOST), text).map(Some),
                 |number| shown_or_none(number.as_ref()),
             )?,
-            key_file: layers.optional("search.embedder.key_file", filled)?,
+            key_file: layers.read(
+                ("search.embedder.key_file", Form::Beside),
+                || Ok(None),
+                |text| filled(text).map(Some),
+                |path| shown_or_none(path.as_ref()),
+            )?,
             key_env: layers.optional("search.embedder.key_env", filled)?,
             timeout: layers.millis("search.embedder.timeout_ms", 1..=TIMEOUT_MOST, usual)?,
         })
@@ -155,25 +157,19 @@ impl SearchConfig {
     }
 
     fn key(&self) -> Result<Option<Key>, Usage> {
-        let (place, read) = match (&self.key_file, &self.key_env) {
+        let place = match (&self.key_file, &self.key_env) {
             (None, None) => return Ok(None),
-            (Some(path), None) => {
-                let read = std::fs::read_to_string(path).map_err(|e| e.to_string());
-                (path.clone(), read)
-            }
-            (None, Some(name)) => {
-                let read = std::env::var(name);
-                let read = read.map_err(|_| "it is not set, or not UTF-8".to_owned());
-                (name.clone(), read)
-            }
+            (Some(path), None) => SecretSource::File(path.into()),
+            (None, Some(name)) => SecretSource::Environment(name.clone()),
             (Some(_), Some(_)) => {
                 let what = "search.embedder: it takes one of key_file and key_env";
                 return Err(Usage::new(what));
             }
         };
-        let wrong = |e: String| Usage::new(format!("search.embedder: the key in {place}: {e}"));
-        let key = read.map_err(wrong)?;
-        Key::new(&key).map(Some).map_err(|e| wrong(e.to_string()))
+        let wrong = |e: String| Usage::new(format!("search.embedder: the key: {e}"));
+        let key = place.read().map_err(wrong)?;
+        let key = Key::new(&key).map_err(|e| wrong(format!("{place}: {e}")))?;
+        Ok(Some(key))
     }
 }
 

@@ -1,20 +1,18 @@
 //! The sections `[[webhooks]]`: who is told of changes (DESIGN §10).
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use filrouge_server::{
-    WebhookFeed, WebhookName, WebhookSecrets, WebhookSettings, WebhookStart, WebhookUrl,
-};
+use filrouge_server::{WebhookFeed, WebhookSecrets, WebhookSettings, WebhookStart, WebhookUrl};
 use filrouge_store::read::ChangeKind;
 use filrouge_types::TenantId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::layers::Layers;
+use super::secret::{Hidden, SecretSource};
 use crate::exit::Usage;
 
 /// Most changes of a message, as of a page of the feed.
@@ -29,17 +27,6 @@ const KINDS: [(&str, ChangeKind); 6] = [
     ("event", ChangeKind::Event),
     ("checkpoint", ChangeKind::Checkpoint),
 ];
-
-/// A text that is not shown.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
-struct Hidden(String);
-
-impl fmt::Debug for Hidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[hidden]")
-    }
-}
 
 /// One section in the file; unknown members are refused.
 #[derive(Debug, Deserialize)]
@@ -59,41 +46,23 @@ struct WebhookFile {
     enabled: Option<bool>,
 }
 
-/// Where secrets are; read only by who sends.
-#[derive(Debug, Clone)]
-enum SecretSource {
-    Here(Hidden),
-    File(PathBuf),
-    Environment(String),
-}
-
-impl fmt::Display for SecretSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Here(_) => f.write_str("in the configuration"),
-            Self::File(path) => path.display().fmt(f),
-            Self::Environment(name) => f.write_str(name),
-        }
-    }
-}
-
 /// A webhook.
 #[derive(Debug, Clone)]
 pub(crate) struct WebhookConfig {
-    pub(crate) name: WebhookName,
+    pub(crate) feed: WebhookFeed,
     pub(crate) enabled: bool,
     url: WebhookUrl,
     secret: SecretSource,
-    tenant: Option<TenantId>,
-    kinds: Option<Vec<(&'static str, ChangeKind)>>,
-    batch: usize,
     timeout: Duration,
     max_attempts: NonZeroU32,
     from: WebhookStart,
 }
 
-/// Takes all sections.
-pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<WebhookConfig>, Usage> {
+/// Takes all sections; without a word of their own they are about `tenant`.
+pub(super) fn read(
+    layers: &mut Layers<'_>,
+    tenant: &TenantId,
+) -> Result<Vec<WebhookConfig>, Usage> {
     let sections = layers.section::<Vec<WebhookFile>>("webhooks")?;
     let (sections, folder) = (sections.unwrap_or_default(), layers.folder());
     let mut names = BTreeSet::new();
@@ -106,8 +75,8 @@ pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<WebhookConfig>, Usage>
                 number + 1
             ))
         };
-        let webhook = one(section, folder).map_err(wrong)?;
-        if !names.insert(webhook.name.clone()) {
+        let webhook = one(section, folder, tenant).map_err(wrong)?;
+        if !names.insert(webhook.feed.name.clone()) {
             return Err(wrong("the name is there twice".to_owned()));
         }
         all.push(webhook);
@@ -115,15 +84,15 @@ pub(super) fn read(layers: &mut Layers<'_>) -> Result<Vec<WebhookConfig>, Usage>
     Ok(all)
 }
 
-fn kind(text: &str) -> Result<(&'static str, ChangeKind), String> {
+fn kind(text: &str) -> Result<ChangeKind, String> {
     let found = KINDS.into_iter().find(|(word, _)| *word == text);
-    found.ok_or_else(|| {
+    found.map(|(_, kind)| kind).ok_or_else(|| {
         let words: Vec<&str> = KINDS.iter().map(|(word, _)| *word).collect();
         format!("{text:?} is no kind of change; known: {}", words.join(", "))
     })
 }
 
-fn one(section: WebhookFile, folder: &Path) -> Result<WebhookConfig, String> {
+fn one(section: WebhookFile, folder: &Path, tenant: &TenantId) -> Result<WebhookConfig, String> {
     let secret = match (section.secret, section.secret_file, section.secret_env) {
         (Some(secret), None, None) => SecretSource::Here(secret),
         (None, Some(path), None) => SecretSource::File(folder.join(path)),
@@ -152,16 +121,19 @@ fn one(section: WebhookFile, folder: &Path) -> Result<WebhookConfig, String> {
         Some("beginning") => WebhookStart::Beginning,
         Some(other) => return Err(format!("from is {other:?}; known: newest, beginning")),
     };
-    let tenant = section.tenant.map(|t| t.parse()).transpose();
+    let own = section.tenant.map(|t| t.parse()).transpose();
+    let own = own.map_err(|e: filrouge_types::IdError| format!("tenant: {e}"))?;
     const ATTEMPTS: NonZeroU32 = NonZeroU32::new(12).unwrap();
     Ok(WebhookConfig {
-        name: section.name.parse().map_err(|e| format!("{e}"))?,
+        feed: WebhookFeed {
+            name: section.name.parse().map_err(|e| format!("{e}"))?,
+            tenant: own.unwrap_or_else(|| tenant.clone()),
+            kinds,
+            batch,
+        },
         enabled: section.enabled.unwrap_or(true),
         url: section.url.0.parse().map_err(|e| format!("url: {e}"))?,
         secret,
-        tenant: tenant.map_err(|e: filrouge_types::IdError| format!("tenant: {e}"))?,
-        kinds,
-        batch,
         timeout: Duration::from_millis(timeout_ms),
         max_attempts: section.max_attempts.unwrap_or(ATTEMPTS),
         from,
@@ -169,27 +141,8 @@ fn one(section: WebhookFile, folder: &Path) -> Result<WebhookConfig, String> {
 }
 
 impl WebhookConfig {
-    /// What it tells of; `tenant` is the configured one.
-    pub(crate) fn feed(&self, tenant: &TenantId) -> WebhookFeed {
-        let kinds = self.kinds.as_ref();
-        WebhookFeed {
-            name: self.name.clone(),
-            tenant: self.tenant.as_ref().unwrap_or(tenant).clone(),
-            kinds: kinds.map(|kinds| kinds.iter().map(|(_, kind)| *kind).collect()),
-            batch: self.batch,
-        }
-    }
-
     fn secrets(&self) -> Result<WebhookSecrets, String> {
-        let text = match &self.secret {
-            SecretSource::Here(Hidden(text)) => text.clone(),
-            SecretSource::File(path) => {
-                std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?
-            }
-            SecretSource::Environment(name) => {
-                std::env::var(name).map_err(|_| format!("{name} is not set, or not UTF-8"))?
-            }
-        };
+        let text = self.secret.read()?;
         text.parse()
             .map_err(|e| format!("secret ({}): {e}", self.secret))
     }
@@ -198,13 +151,13 @@ impl WebhookConfig {
     ///
     /// # Errors
     /// [`Usage`] when the secrets cannot be had.
-    pub(crate) fn settings(&self, tenant: &TenantId) -> Result<WebhookSettings, Usage> {
+    pub(crate) fn settings(&self) -> Result<WebhookSettings, Usage> {
         let secrets = self.secrets().map_err(|e| {
-            Usage::new(format!("webhook {:?}: {e}", self.name.as_str()))
+            Usage::new(format!("webhook {:?}: {e}", self.feed.name.as_str()))
                 .with_hint("make a secret: echo \"whsec_$(head -c 32 /dev/urandom | base64)\"")
         })?;
         Ok(WebhookSettings {
-            feed: self.feed(tenant),
+            feed: self.feed.clone(),
             url: self.url.clone(),
             secrets,
             timeout: self.timeout,
@@ -214,16 +167,17 @@ impl WebhookConfig {
     }
 
     /// As `config show` lists it, as a document and as a line: without secrets; of the address only the host.
-    pub(crate) fn shown(&self, tenant: &TenantId) -> (Value, String) {
-        let kinds = self.kinds.as_deref().unwrap_or(&KINDS);
-        let kinds: Vec<_> = kinds.iter().map(|(word, _)| *word).collect();
+    pub(crate) fn shown(&self) -> (Value, String) {
+        let feed = &self.feed;
+        let wanted = |kind: &ChangeKind| feed.kinds.as_ref().is_none_or(|all| all.contains(kind));
+        let kinds = KINDS.iter().filter(|(_, kind)| wanted(kind));
+        let kinds: Vec<_> = kinds.map(|(word, _)| *word).collect();
         let from = match self.from {
             WebhookStart::Newest => "newest",
             WebhookStart::Beginning => "beginning",
         };
         let (url, secret) = (self.url.to_string(), self.secret.to_string());
-        let tenant = self.tenant.as_ref().unwrap_or(tenant);
-        let (batch, attempts) = (self.batch, self.max_attempts);
+        let (tenant, batch, attempts) = (&feed.tenant, feed.batch, self.max_attempts);
         let timeout_ms = self.timeout.as_millis();
         let off = if self.enabled { "" } else { "not enabled; " };
         let line = format!(
@@ -232,7 +186,7 @@ impl WebhookConfig {
             kinds.join(", ")
         );
         let document = json!({
-            "name": self.name.as_str(), "enabled": self.enabled, "url": url, "secret": secret,
+            "name": feed.name.as_str(), "enabled": self.enabled, "url": url, "secret": secret,
             "tenant": tenant, "kinds": kinds, "batch": batch, "timeout_ms": timeout_ms,
             "max_attempts": attempts, "from": from,
         });

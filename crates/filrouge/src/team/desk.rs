@@ -107,7 +107,7 @@ impl<'a> Desk<'a> {
     /// # Errors
     /// As [`snapshots`].
     pub(crate) fn new(config: &Config, opened: &'a Opened) -> anyhow::Result<Self> {
-        let calls = config.settings().calls;
+        let calls = config.settings.calls.clone();
         let snapshots = snapshots(config)?;
         Ok(Self {
             opened,

@@ -12,7 +12,6 @@ use filrouge_store::{Keyring, Position};
 use filrouge_types::{ErrorCode, Failure};
 use indicatif::ProgressBar;
 
-use super::side::Told;
 use crate::output::{bar, say};
 
 /// Between two lines of one stage.
@@ -22,7 +21,6 @@ pub(super) struct Progress {
     stop: Arc<AtomicBool>,
     anchors: PathBuf,
     keyring: Arc<Keyring>,
-    told: Arc<Told>,
     bar: Option<ProgressBar>,
     /// The stage that was shown, and when.
     shown: Option<(Stage, Instant)>,
@@ -30,12 +28,7 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Ends the copy once `stop` is set; makes the new store's anchor among `anchors`.
-    pub(super) fn new(
-        stop: Arc<AtomicBool>,
-        anchors: PathBuf,
-        keyring: Arc<Keyring>,
-        told: Arc<Told>,
-    ) -> Self {
+    pub(super) fn new(stop: Arc<AtomicBool>, anchors: PathBuf, keyring: Arc<Keyring>) -> Self {
         let bar = stderr()
             .is_terminal()
             .then(|| bar("{msg:22} {bar:40} {pos}/{len}"));
@@ -43,7 +36,6 @@ impl Progress {
             stop,
             anchors,
             keyring,
-            told,
             bar,
             shown: None,
         }
@@ -83,8 +75,7 @@ impl Watch for Progress {
     }
 
     fn witness(&mut self, store: &str, position: Position) -> Result<(), Failure> {
-        let set = Anchor::new(&self.anchors, store, self.keyring.clone()).set(&position);
-        set.inspect_err(|_| self.told.elsewhere.store(true, Ordering::Relaxed))
+        Anchor::new(&self.anchors, store, self.keyring.clone()).set(&position)
     }
 }
 

@@ -1,0 +1,53 @@
+//! Secrets of the settings, and where they are.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// A text that is not shown.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Hidden(pub(super) String);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// Where a secret is; read only by who needs it.
+#[derive(Debug, Clone)]
+pub(super) enum SecretSource {
+    Here(Hidden),
+    File(PathBuf),
+    Environment(String),
+}
+
+impl fmt::Display for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here(_) => f.write_str("in the configuration"),
+            Self::File(path) => path.display().fmt(f),
+            Self::Environment(name) => f.write_str(name),
+        }
+    }
+}
+
+impl SecretSource {
+    /// The secret.
+    ///
+    /// # Errors
+    /// What cannot be read, and why.
+    pub(super) fn read(&self) -> Result<String, String> {
+        match self {
+            Self::Here(Hidden(text)) => Ok(text.clone()),
+            Self::File(path) => {
+                std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+            }
+            Self::Environment(name) => {
+                std::env::var(name).map_err(|_| format!("{name} is not set, or not UTF-8"))
+            }
+        }
+    }
+}
