@@ -1,6 +1,5 @@
 //! Whether Redis is asked at all: after a failure to answer nothing is asked for a while, then one request is let through.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,11 +7,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(crate) struct Breaker {
-    /// Whether `state` has to be looked at: the way of all requests while all is well.
-    broken: AtomicBool,
-    state: Mutex<State>,
-}
+pub(crate) struct Breaker(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -35,9 +30,6 @@ impl Breaker {
             breaker: self,
             probe,
         };
-        if !self.broken.load(Ordering::Acquire) {
-            return Ok(permit(false));
-        }
         let mut state = self.state();
         match &state.broken {
             None => Ok(permit(false)),
@@ -51,27 +43,20 @@ impl Breaker {
 
     /// Why nothing is asked at the moment.
     pub(crate) fn why(&self) -> Option<String> {
-        if !self.broken.load(Ordering::Acquire) {
-            return None;
-        }
         self.state().broken.as_ref().map(|(why, _)| why.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // No step leaves the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Permit<'_> {
     /// Redis answered.
     pub(crate) fn answered(self) {
-        if !self.breaker.broken.load(Ordering::Acquire) {
-            return;
-        }
         // An answer to a request from before the failure says nothing about now.
         if self.probe && self.breaker.state().broken.take().is_some() {
-            self.breaker.broken.store(false, Ordering::Release);
             tracing::info!("[SESSIONS][HOT_UP] Redis answers again");
         }
     }
@@ -81,7 +66,6 @@ impl Permit<'_> {
         let until = Instant::now() + PAUSE;
         // The guard goes before the permit does, which takes another.
         let before = self.breaker.state().broken.replace((why.to_owned(), until));
-        self.breaker.broken.store(true, Ordering::Release);
         if before.is_none() {
             tracing::warn!(why, "[SESSIONS][HOT_DOWN] Redis is not used");
         }
