@@ -21,13 +21,13 @@ use filrouge_store::hot::{AsOf, Edition, EphemeralSessions, HotKey, HotStore};
 use filrouge_store::read::session_conflict;
 use filrouge_store::{Durability, Entropy, Keyring, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
+use quick_cache::sync::Cache;
 use tokio::sync::{RwLock, Semaphore};
 use tracing::Instrument;
 
 mod copies;
 mod gate;
 mod late;
-mod lately;
 mod ledger;
 mod login;
 mod options;
@@ -47,7 +47,6 @@ pub use view::{HotReceipt, HotState, HotView, RecentTurns, ScopeCounts};
 
 use copies::{Begun, Copies, Removal};
 use gate::LedgerGate;
-use lately::Lately;
 use recent::FILLS;
 use route::{InLedger, Place, identity_of};
 use step::Kind;
@@ -73,13 +72,13 @@ pub struct TwoScopes {
     options: ScopeOptions,
     tally: Arc<Tally>,
     copies: Copies,
-    known: Lately<InLedger>,
+    known: Cache<HotKey, InLedger>,
     verified: Sightings,
-    filled: Lately<(u64, usize)>,
+    filled: Cache<HotKey, (u64, usize)>,
     /// The copies that may be made at the moment.
     filling: Arc<Semaphore>,
     /// The lives of ephemeral sessions whose names were not in the ledger after this process wrote to them.
-    alone: Lately<u64>,
+    alone: Cache<HotKey, u64>,
     /// Held by each write that takes something away, until it is done.
     clearing: Arc<RwLock<()>>,
 }
@@ -118,11 +117,11 @@ impl TwoScopes {
             entropy,
             options,
             tally,
-            known: Lately::new(KNOWN),
+            known: Cache::new(KNOWN),
             verified: Sightings::new(),
-            filled: Lately::new(FILLED),
+            filled: Cache::new(FILLED),
             filling: Arc::new(Semaphore::new(FILLS as usize)),
-            alone: Lately::new(KNOWN),
+            alone: Cache::new(KNOWN),
             clearing: Arc::default(),
         })
     }
@@ -253,7 +252,7 @@ impl TwoScopes {
         if let Some((scope, session, identity)) = searched {
             let key = self.key(&scope, &session);
             if !self.known.get(&key).is_some_and(|known| known.searched) {
-                self.known.put(key, InLedger::default());
+                self.known.insert(key, InLedger::default());
                 // Somebody may have begun an ephemeral one after it was looked for and before this was written.
                 self.search(&scope, &session, &identity).await;
             }
@@ -295,7 +294,7 @@ impl TwoScopes {
                 }
                 return Err(session_conflict());
             }
-            self.alone.put(key, edition.incarnation);
+            self.alone.insert(key, edition.incarnation);
         }
         Ok(stored)
     }

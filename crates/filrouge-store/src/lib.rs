@@ -5,7 +5,6 @@
 //! transaction). Everything a caller can observe is decided in [`rules`] and [`read`], so that all
 //! backends answer alike.
 
-pub mod cache;
 pub mod chain;
 pub mod command;
 #[cfg(feature = "contract")]

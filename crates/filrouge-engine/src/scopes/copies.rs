@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use filrouge_store::hot::{HotKey, HotStore, Step};
 use filrouge_types::Failure;
+use quick_cache::sync::Cache;
 use tokio::sync::{mpsc, oneshot};
 
-use super::lately::Lately;
 use super::tally::Tally;
 
 /// Most steps that wait.
@@ -77,7 +77,7 @@ struct Shared {
     /// Removals that failed.
     removals: Mutex<HashMap<HotKey, Removal>>,
     /// Those that found no room there: nobody tries them again.
-    unkept: Lately<()>,
+    unkept: Cache<HotKey, ()>,
 }
 
 /// A removal that follows a write. Whatever ends the write early, the copy is removed later.
@@ -136,7 +136,7 @@ impl Copies {
             waiting: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
             removals: Mutex::default(),
-            unkept: Lately::new(REMOVALS),
+            unkept: Cache::new(REMOVALS),
         });
         tokio::spawn(send(shared.clone(), waiting));
         Self { jobs, shared }
@@ -212,7 +212,7 @@ impl Shared {
             let known = removals.entry(key).or_insert(removal);
             *known = known.and(removal);
         } else {
-            self.unkept.put(key, ());
+            self.unkept.insert(key, ());
             tracing::error!(%key, "[SESSIONS][HOT] a copy is not removed, and not tried again: too many wait");
         }
     }

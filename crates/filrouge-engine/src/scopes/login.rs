@@ -178,7 +178,7 @@ impl TwoScopes {
                 session, created, ..
             }) => {
                 let (id, key) = (&session.session_id, self.key(&owner, &session.session_id));
-                self.known.put(key, InLedger::default());
+                self.known.insert(key, InLedger::default());
                 if created {
                     self.tally.count(|counts| counts.logins += 1);
                     self.tally
@@ -249,7 +249,7 @@ impl TwoScopes {
             Ok(false) => {}
             Ok(true) => {
                 let key = self.key(scope, session);
-                self.known.put(key, InLedger { searched: true });
+                self.known.insert(key, InLedger { searched: true });
             }
             Err(failure) => {
                 tracing::debug!(tenant_id = %scope.tenant, session_id = %session, code = failure.code.as_str(),

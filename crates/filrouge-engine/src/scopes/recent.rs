@@ -49,12 +49,6 @@ impl Head {
     }
 }
 
-/// A page as the ledger would answer it.
-struct TurnsPage {
-    turns: Vec<Vec<u8>>,
-    next_cursor: Option<String>,
-}
-
 /// Why a copy is of no use.
 enum Miss {
     /// The hot store has failed.
@@ -139,11 +133,7 @@ impl TwoScopes {
         let miss = match found {
             Ok(page) => {
                 tally.count(|counts| counts.recent_hits += 1);
-                return Some(RecentTurns {
-                    turns: page.turns,
-                    next_cursor: page.next_cursor,
-                    as_of_seq: None,
-                });
+                return Some(page);
             }
             Err(miss) => miss,
         };
@@ -160,7 +150,7 @@ impl TwoScopes {
             Miss::Absent | Miss::Large | Miss::Short => counts.recent_absent += 1,
         });
         if fill {
-            self.filled.put(key, (as_of.seq, limit));
+            self.filled.insert(key, (as_of.seq, limit));
             self.fill(key, scope, session, limit);
         }
         None
@@ -200,14 +190,12 @@ impl TwoScopes {
             page.next_cursor = oldest.filter(|n| *n > 1).map(|n| cursor(n - 1));
         }
         self.tally.count(|counts| counts.recent_as_of += 1);
-        Ok(Some(RecentTurns {
-            turns: page.turns,
-            next_cursor: page.next_cursor,
-            as_of_seq: Some(as_of.seq),
-        }))
+        page.as_of_seq = Some(as_of.seq);
+        Ok(Some(page))
     }
 
-    fn page(&self, key: &HotKey, copy: Recent, limit: usize) -> Result<TurnsPage, Miss> {
+    /// A page as the ledger would answer it.
+    fn page(&self, key: &HotKey, copy: Recent, limit: usize) -> Result<RecentTurns, Miss> {
         let mut turns = copy.turns;
         let more = turns.len().checked_sub(limit).filter(|more| *more > 0);
         let next_cursor = match more {
@@ -227,9 +215,10 @@ impl TwoScopes {
         if bytes >= RECORDS_BYTES {
             return Err(Miss::Large);
         }
-        Ok(TurnsPage {
+        Ok(RecentTurns {
             turns: shown,
             next_cursor,
+            as_of_seq: None,
         })
     }
 
@@ -271,13 +260,12 @@ impl TwoScopes {
         let Some(copy) = copy.map(|copy| copy.as_of) else {
             return Ok(HotState::Absent);
         };
-        let (seq, ledger_seq) = (copy.seq, ledger.seq);
         Ok(if copy == ledger {
-            HotState::Same { seq }
-        } else if seq < ledger_seq {
-            HotState::Behind { seq, ledger_seq }
+            HotState::Same
+        } else if copy.seq < ledger.seq {
+            HotState::Behind(ledger.seq - copy.seq)
         } else {
-            HotState::Other { seq, ledger_seq }
+            HotState::Other
         })
     }
 }

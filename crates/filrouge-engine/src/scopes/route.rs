@@ -77,7 +77,7 @@ impl TwoScopes {
             })
             .await?;
         Ok(found.then(|| {
-            self.known.put(key, InLedger::default());
+            self.known.insert(key, InLedger::default());
             InLedger::default()
         }))
     }

@@ -1,14 +1,14 @@
 //! Which sessions this process has seen the ledger show to whom: all that may be told while the ledger does not answer.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use filrouge_store::command::{Scope, SessionToken, Viewer};
 use filrouge_store::hot::{AsOf, HotKey};
 use filrouge_store::ledger::{About, Inspect};
 use filrouge_types::{ErrorCode, Failure, SessionId};
+use quick_cache::unsync::Cache;
 
 use super::TwoScopes;
-use super::lately::Lately;
 use super::recent::{Head, is_silent};
 
 /// Most sessions remembered.
@@ -33,62 +33,67 @@ struct Seen {
 }
 
 /// What the ledger has shown lately.
-pub(super) struct Sightings(Lately<Vec<Seen>>);
+pub(super) struct Sightings(Mutex<Cache<HotKey, Vec<Seen>>>);
 
 impl Sightings {
     pub(super) fn new() -> Self {
-        Self(Lately::new(SESSIONS))
+        Self(Mutex::new(Cache::new(SESSIONS)))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Cache<HotKey, Vec<Seen>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The ledger has shown the session to its viewer. What is older than what is known changes nothing; of what is newer,
     /// nobody is shown less from now on.
     pub(super) fn saw(&self, key: HotKey, scope: &Scope, as_of: AsOf, owned: bool) {
-        self.0.change(key, |seen| {
-            let known = seen.iter().position(|s| is(s, scope));
-            let before = known.map(|at| seen.remove(at).verified);
-            let verified = Verified {
-                as_of: before.map_or(as_of, |b| {
-                    if b.as_of.seq > as_of.seq {
-                        b.as_of
-                    } else {
-                        as_of
-                    }
-                }),
-                owned: owned || before.is_some_and(|b| b.owned),
-            };
-            seen.retain_mut(|other| {
-                let before = &mut other.verified;
-                let stays = before.as_of.seq >= verified.as_of.seq || before.owned;
-                if before.as_of.seq < verified.as_of.seq {
-                    before.as_of = verified.as_of;
-                }
-                stays
-            });
-            if seen.len() == VIEWERS {
-                seen.remove(0);
+        let mut all = self.locked();
+        let mut seen = all.remove(&key).map(|(_, seen)| seen).unwrap_or_default();
+        let known = seen.iter().position(|s| is(s, scope));
+        let before = known.map(|at| seen.remove(at).verified);
+        let verified = Verified {
+            as_of: before
+                .map(|before| before.as_of)
+                .filter(|before| before.seq > as_of.seq)
+                .unwrap_or(as_of),
+            owned: owned || before.is_some_and(|b| b.owned),
+        };
+        seen.retain_mut(|other| {
+            let before = &mut other.verified;
+            let stays = before.as_of.seq >= verified.as_of.seq || before.owned;
+            if before.as_of.seq < verified.as_of.seq {
+                before.as_of = verified.as_of;
             }
-            seen.push(Seen {
-                viewer: scope.viewer.clone(),
-                token: scope.token,
-                verified,
-            });
+            stays
         });
+        if seen.len() == VIEWERS {
+            seen.remove(0);
+        }
+        seen.push(Seen {
+            viewer: scope.viewer.clone(),
+            token: scope.token,
+            verified,
+        });
+        all.insert(key, seen);
     }
 
     /// What the viewer has been shown of the session.
     pub(super) fn of(&self, key: &HotKey, scope: &Scope) -> Option<Verified> {
-        let seen = self.0.get(key)?;
-        seen.iter().find(|s| is(s, scope)).map(|s| s.verified)
+        let all = self.locked();
+        all.get(key)?
+            .iter()
+            .find(|s| is(s, scope))
+            .map(|s| s.verified)
     }
 
     /// Whether somebody has been shown the session.
     pub(super) fn knows(&self, key: &HotKey) -> bool {
-        self.0.get(key).is_some_and(|seen| !seen.is_empty())
+        self.locked().contains_key(key)
     }
 
     /// Who may see the session has changed, or what.
     pub(super) fn forget(&self, key: &HotKey) {
-        self.0.remove(key);
+        self.locked().remove(key);
     }
 }
 

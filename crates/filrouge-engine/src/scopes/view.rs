@@ -94,24 +94,11 @@ pub enum HotState {
     /// There is no copy.
     Absent,
     /// It is a copy of what the ledger has.
-    Same {
-        /// The newest seq.
-        seq: u64,
-    },
-    /// It has not come as far.
-    Behind {
-        /// Its newest seq.
-        seq: u64,
-        /// The ledger's.
-        ledger_seq: u64,
-    },
+    Same,
+    /// It is so many seqs behind.
+    Behind(u64),
     /// It is a copy of something else.
-    Other {
-        /// Its newest seq.
-        seq: u64,
-        /// The ledger's.
-        ledger_seq: u64,
-    },
+    Other,
 }
 
 /// What needs the ledger is refused for a session that is not there (DESIGN §7).

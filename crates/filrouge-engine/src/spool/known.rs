@@ -1,7 +1,7 @@
 //! What this process knows of sessions that it has written to under a lease: enough to go on with them while the ledger does
 //! not answer (DESIGN §6). Bounded: those that were used longest ago are forgotten.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use filrouge_store::Entropy;
@@ -11,6 +11,7 @@ use filrouge_store::rows::HeadLease;
 use filrouge_types::{
     Channel, Checkpoint, RawJson, SessionId, TenantId, Timestamp, Turn, TurnId, TurnStatus,
 };
+use hashlink::LinkedHashMap;
 
 /// A session.
 pub(super) type Key = (TenantId, SessionId);
@@ -255,18 +256,10 @@ fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
     command.encode()
 }
 
-struct Slot {
-    known: Known,
-    used: u64,
-    bytes: usize,
-}
-
-/// The sessions.
+/// The sessions, the one that was used longest ago first.
 #[derive(Default)]
 pub(super) struct Sessions {
-    slots: HashMap<Key, Slot>,
-    by_use: BTreeMap<u64, Key>,
-    uses: u64,
+    known: LinkedHashMap<Key, Known>,
     bytes: usize,
 }
 
@@ -274,41 +267,31 @@ impl Sessions {
     /// What is known of a session; nothing that is older than what may be relied on, unless it is `kept` because writes of it
     /// wait here.
     pub(super) fn get(&self, key: &Key, kept: bool) -> Option<&Known> {
-        let slot = self.slots.get(key)?;
-        (kept || slot.known.is_fresh()).then_some(&slot.known)
+        self.known.get(key).filter(|known| kept || known.is_fresh())
     }
 
     /// Changes what is known.
     pub(super) fn change(&mut self, key: &Key, change: impl FnOnce(&mut Known)) {
         let mut known = self.forget(key).unwrap_or_default();
         change(&mut known);
-        self.uses += 1;
-        let bytes = known.bytes();
-        self.bytes += bytes;
-        self.by_use.insert(self.uses, key.clone());
-        let slot = Slot {
-            known,
-            used: self.uses,
-            bytes,
-        };
-        self.slots.insert(key.clone(), slot);
+        self.bytes += known.bytes();
+        self.known.insert(key.clone(), known);
     }
 
     pub(super) fn forget(&mut self, key: &Key) -> Option<Known> {
-        let slot = self.slots.remove(key)?;
-        self.by_use.remove(&slot.used);
-        self.bytes -= slot.bytes;
-        Some(slot.known)
+        let known = self.known.remove(key)?;
+        self.bytes -= known.bytes();
+        Some(known)
     }
 
     /// Forgets those that were used longest ago, but for those that are `kept`.
     pub(super) fn trim(&mut self, kept: impl Fn(&Key) -> bool) {
-        if self.slots.len() <= SESSIONS && self.bytes <= BYTES {
+        if self.known.len() <= SESSIONS && self.bytes <= BYTES {
             return;
         }
-        let oldest: Vec<Key> = self.by_use.values().filter(|k| !kept(k)).cloned().collect();
+        let oldest: Vec<Key> = self.known.keys().filter(|k| !kept(k)).cloned().collect();
         for key in oldest {
-            if self.slots.len() <= SESSIONS / 2 && self.bytes <= BYTES / 2 {
+            if self.known.len() <= SESSIONS / 2 && self.bytes <= BYTES / 2 {
                 break;
             }
             self.forget(&key);

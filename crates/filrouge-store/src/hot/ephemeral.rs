@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use filrouge_types::{Clock, ErrorCode, Failure, SessionId, TenantId, Timestamp};
+use quick_cache::{Weighter, sync, unsync};
 use tokio::sync::watch;
 
 use super::rows::HeldRows;
 use super::{Edition, HotKey, HotStore};
-use crate::cache::Cache;
 use crate::command::{Adopt, Command, Outcome};
 use crate::keyring::{Entropy, Keyring};
 use crate::ledger::Inspect;
@@ -36,10 +36,25 @@ const TRIES: u32 = 64;
 const SEEN: usize = 1 << 16;
 
 /// Bytes of rows that are held, unless told otherwise.
-const CACHE_BYTES: usize = 64 << 20;
+const CACHE_BYTES: u64 = 64 << 20;
 
 /// A session that is held, or that somebody is about to load: one at a time.
 type Slot = Arc<tokio::sync::Mutex<Option<Held>>>;
+
+/// Sessions that are held, each with its bytes.
+type Slots = unsync::Cache<HotKey, (Slot, u64), ByBytes>;
+
+struct ByBytes;
+
+impl Weighter<HotKey, (Slot, u64)> for ByBytes {
+    fn weight(&self, _: &HotKey, (_, bytes): &(Slot, u64)) -> u64 {
+        *bytes
+    }
+}
+
+fn slots(bytes: u64) -> Mutex<Slots> {
+    Mutex::new(Slots::with_weighter(SLOTS, bytes, ByBytes))
+}
 
 /// The ephemeral sessions of a hot store.
 pub struct EphemeralSessions {
@@ -50,8 +65,8 @@ pub struct EphemeralSessions {
     clock: Arc<dyn Clock>,
     store_id: String,
     turn_timeout: Duration,
-    held: Mutex<Cache<HotKey, Slot>>,
-    seen: Mutex<Cache<HotKey, Edition>>,
+    held: Mutex<Slots>,
+    seen: sync::Cache<HotKey, Edition>,
     counts: Mutex<EphemeralCounts>,
     suspects: Mutex<Suspects>,
     commits: watch::Sender<u64>,
@@ -76,8 +91,8 @@ impl EphemeralSessions {
             clock,
             store_id: store_id.to_owned(),
             turn_timeout: Duration::from_secs(15 * 60),
-            held: Mutex::new(Cache::new(CACHE_BYTES)),
-            seen: Mutex::new(Cache::new(SEEN)),
+            held: slots(CACHE_BYTES),
+            seen: sync::Cache::new(SEEN),
             counts: Mutex::default(),
             suspects: Mutex::default(),
             commits: watch::Sender::new(0),
@@ -93,8 +108,8 @@ impl EphemeralSessions {
 
     /// With another bound than 64 MiB for the sessions that are held in this process, in bytes of their rows.
     #[must_use]
-    pub fn with_cache_bytes(mut self, bytes: usize) -> Self {
-        self.held = Mutex::new(Cache::new(bytes));
+    pub fn with_cache_bytes(mut self, bytes: u64) -> Self {
+        self.held = slots(bytes);
         self
     }
 
@@ -250,11 +265,11 @@ impl EphemeralSessions {
     /// Where the session is held, or is to be.
     fn slot(&self, key: &HotKey) -> Slot {
         let mut held = locked(&self.held);
-        if let Some(slot) = held.get(key) {
-            return slot;
+        if let Some((slot, _)) = held.get(key) {
+            return slot.clone();
         }
         let slot = Slot::default();
-        held.put(*key, slot.clone(), EMPTY_BYTES);
+        held.insert(*key, (slot.clone(), EMPTY_BYTES));
         slot
     }
 
@@ -262,10 +277,7 @@ impl EphemeralSessions {
     fn weigh(&self, key: HotKey, slot: &Slot, held: Option<&Held>) {
         let mut all = locked(&self.held);
         match held {
-            Some(held) => {
-                let bytes = usize::try_from(held.rows.bytes()).unwrap_or(usize::MAX);
-                all.put(key, slot.clone(), bytes.saturating_add(EMPTY_BYTES));
-            }
+            Some(held) => all.insert(key, (slot.clone(), held.rows.bytes() + EMPTY_BYTES)),
             // Others may be waiting for it; they find it empty.
             None => drop(all.remove(&key)),
         }
@@ -273,11 +285,11 @@ impl EphemeralSessions {
 
     /// The newest state of a session that this process has come across.
     fn seen(&self, key: &HotKey) -> Option<Edition> {
-        locked(&self.seen).get(key)
+        self.seen.get(key)
     }
 
     fn see(&self, key: HotKey, edition: Edition) {
-        locked(&self.seen).put(key, edition, 1);
+        self.seen.insert(key, edition);
     }
 
     fn suspects(&self) -> Suspects {
@@ -296,7 +308,10 @@ impl EphemeralSessions {
 }
 
 /// About what a slot takes by itself.
-const EMPTY_BYTES: usize = 256;
+const EMPTY_BYTES: u64 = 256;
+
+/// About how many sessions are held.
+const SLOTS: usize = 1 << 10;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Each is changed by one call that does not panic between its steps.

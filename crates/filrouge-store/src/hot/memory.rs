@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use filrouge_types::{Clock, ErrorCode, Failure};
 
-use super::{
-    Change, Edition, Field, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step,
-};
+use super::{Change, Edition, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, Recent, Step};
 
 mod keys;
 mod recent;
@@ -65,16 +63,14 @@ impl MemoryHot {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `work` on the keys. What has gone is freed after the lock.
+    /// Does `work` on the keys.
     fn on_keys<T>(&self, work: impl FnOnce(&mut Keys) -> T) -> T {
         let mut keys = self.locked();
         keys.begin(self.clock.now());
         let before = keys.counts().evicted;
         let done = work(&mut keys);
-        let gone = keys.take_gone();
         let evicted = keys.counts().evicted;
         drop(keys);
-        drop(gone);
         // The first one, and ever fewer of those that follow.
         if before.checked_ilog2() != evicted.checked_ilog2() {
             tracing::warn!(evicted, "[SESSIONS][HOT_FULL] keys went to make room");
@@ -120,21 +116,7 @@ impl HotStore for MemoryHot {
     }
 
     async fn load(&self, key: &HotKey) -> Result<Option<Loaded>, Failure> {
-        let shared = self.on_keys(|keys| {
-            let held = &keys.get(Slot::Session(*key))?.session;
-            Some((held.edition()?, held.fields()))
-        });
-        // Bytes are copied outside of the lock.
-        Ok(shared.map(|(edition, fields)| Loaded {
-            edition,
-            fields: fields
-                .into_iter()
-                .map(|(name, value)| Field {
-                    name,
-                    value: value.to_vec(),
-                })
-                .collect(),
-        }))
+        Ok(self.on_keys(|keys| keys.get(Slot::Session(*key))?.session.loaded()))
     }
 
     async fn commit(
@@ -173,8 +155,7 @@ impl HotStore for MemoryHot {
     }
 
     async fn recent(&self, key: &HotKey, limit: usize) -> Result<Option<Recent>, Failure> {
-        let shared = self.on_keys(|keys| keys.get(Slot::Recent(*key))?.recent.newest(limit));
-        Ok(shared.map(recent::Newest::copied))
+        Ok(self.on_keys(|keys| keys.get(Slot::Recent(*key))?.recent.newest(limit)))
     }
 
     async fn advance(&self, steps: Vec<(HotKey, Step)>) -> Result<(), Failure> {

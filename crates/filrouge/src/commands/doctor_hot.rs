@@ -209,15 +209,15 @@ impl Copies {
         };
         match state {
             HotState::Absent => self.absent += 1,
-            HotState::Same { .. } => match is_true(tiers, scope, &session).await? {
+            HotState::Same => match is_true(tiers, scope, &session).await? {
                 true => self.fresh += 1,
                 false => self.different.push(session),
             },
-            HotState::Behind { seq, ledger_seq } => {
+            HotState::Behind(seqs) => {
                 self.stale += 1;
-                self.lag_seqs = self.lag_seqs.max(ledger_seq - seq);
+                self.lag_seqs = self.lag_seqs.max(seqs);
             }
-            HotState::Other { .. } => self.other += 1,
+            HotState::Other => self.other += 1,
         }
         Ok(())
     }
@@ -246,7 +246,7 @@ async fn is_true(tiers: &TwoScopes, scope: &Scope, session: &SessionId) -> Resul
         let turns = turns.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
         // Somebody may have written in between; then it is not the same history any more.
         let still = tiers.compare(scope, session).await?;
-        return Ok(turns == copy.turns || !matches!(still, HotState::Same { .. }));
+        return Ok(turns == copy.turns || still != HotState::Same);
     }
     // It holds too little to be answered from.
     Ok(true)

@@ -1,9 +1,9 @@
 //! All keys, in the order in which they were last written to.
 
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use filrouge_types::Timestamp;
+use hashlink::LinkedHashMap;
 
 use super::super::HotKey;
 use super::MemoryCounts;
@@ -39,8 +39,6 @@ impl Kept {
 struct Entry {
     kept: Kept,
     bytes: u64,
-    /// Its place in the order.
-    write: u64,
     expires: Timestamp,
 }
 
@@ -49,15 +47,11 @@ pub(super) struct Keys {
     pub(super) total_bytes: u64,
     ttl_micros: i64,
     now: Timestamp,
-    entries: HashMap<Slot, Entry>,
-    /// By the number of the last write. All live equally long, so the first one is also the first whose time is over.
-    order: BTreeMap<u64, Slot>,
-    writes: u64,
+    /// The one that was written to least recently first: all live equally long, so its time is over first.
+    entries: LinkedHashMap<Slot, Entry>,
     used_bytes: u64,
     expired: u64,
     evicted: u64,
-    /// Dropped, to be freed by whoever holds the lock, after it.
-    gone: Vec<Kept>,
 }
 
 impl Keys {
@@ -66,13 +60,10 @@ impl Keys {
             total_bytes,
             ttl_micros: i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX),
             now: Timestamp::from_micros(0),
-            entries: HashMap::new(),
-            order: BTreeMap::new(),
-            writes: 0,
+            entries: LinkedHashMap::new(),
             used_bytes: 0,
             expired: 0,
             evicted: 0,
-            gone: Vec::new(),
         }
     }
 
@@ -89,18 +80,11 @@ impl Keys {
     pub(super) fn begin(&mut self, now: Timestamp) {
         self.now = now;
         for _ in 0..DROPS_A_CALL {
-            let Some(slot) = self.order.values().next().copied() else {
-                return;
-            };
-            if !self.drop_expired(slot) {
+            let oldest = self.entries.front().map(|(slot, _)| *slot);
+            if !oldest.is_some_and(|slot| self.drop_expired(slot)) {
                 return;
             }
         }
-    }
-
-    /// What has been dropped since it was last asked.
-    pub(super) fn take_gone(&mut self) -> Vec<Kept> {
-        std::mem::take(&mut self.gone)
     }
 
     /// What lies under a key whose time is not over.
@@ -118,18 +102,13 @@ impl Keys {
     ) -> Option<R> {
         self.drop_expired(slot);
         let done = match self.entries.get_mut(&slot) {
-            Some(entry) => {
-                let done = change(&mut entry.kept)?;
-                self.order.remove(&entry.write);
-                done
-            }
+            Some(entry) => change(&mut entry.kept)?,
             None => {
                 let mut made = Kept::default();
                 let done = change(&mut made)?;
                 let entry = Entry {
                     kept: made,
                     bytes: 0,
-                    write: 0,
                     expires: self.now,
                 };
                 self.entries.insert(slot, entry);
@@ -142,21 +121,19 @@ impl Keys {
 
     /// Puts a key that was written to at the end of the order, and makes room if need be.
     fn written(&mut self, slot: Slot) {
-        let Some(entry) = self.entries.get_mut(&slot) else {
+        let Some(entry) = self.entries.to_back(&slot) else {
             return;
         };
         let bytes = entry.kept.bytes();
         self.used_bytes = self.used_bytes - entry.bytes + bytes;
-        self.writes += 1;
         entry.bytes = bytes;
-        entry.write = self.writes;
         let expires = self.now.as_micros().saturating_add(self.ttl_micros);
         entry.expires = Timestamp::from_micros(expires);
-        self.order.insert(self.writes, slot);
-        while self.used_bytes > self.total_bytes && self.order.len() > 1 {
-            let Some(oldest) = self.order.values().next().copied() else {
-                return;
-            };
+        while self.used_bytes > self.total_bytes
+            && self.entries.len() > 1
+            && let Some((oldest, _)) = self.entries.front()
+        {
+            let oldest = *oldest;
             if !self.drop_expired(oldest) {
                 self.evicted += 1;
                 self.remove(oldest);
@@ -179,9 +156,7 @@ impl Keys {
 
     pub(super) fn remove(&mut self, slot: Slot) {
         if let Some(entry) = self.entries.remove(&slot) {
-            self.order.remove(&entry.write);
             self.used_bytes -= entry.bytes;
-            self.gone.push(entry.kept);
         }
     }
 }

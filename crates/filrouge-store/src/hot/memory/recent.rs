@@ -1,7 +1,6 @@
 //! A copy of a session's recent turns.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::super::{AsOf, Fill, HotBounds, HotTurn, Recent, Step};
 
@@ -19,35 +18,12 @@ pub(super) struct RecentCopy {
 /// Turns of one history.
 struct Turns {
     as_of: AsOf,
-    by_ordinal: BTreeMap<u64, Arc<[u8]>>,
+    by_ordinal: BTreeMap<u64, Vec<u8>>,
     /// Bytes of the records.
     bytes: u64,
     /// All turns from this ordinal on are held, and none before it: 0 when these are all there are. A turn before it that
     /// is closed late stays out, for its neighbours are out.
     floor: u64,
-}
-
-/// The newest turns, their bytes shared.
-pub(super) struct Newest {
-    as_of: AsOf,
-    turns: Vec<(u64, Arc<[u8]>)>,
-    all: bool,
-}
-
-impl Newest {
-    pub(super) fn copied(self) -> Recent {
-        let turns = self.turns.iter().rev();
-        Recent {
-            as_of: self.as_of,
-            turns: turns
-                .map(|(ordinal, record)| HotTurn {
-                    ordinal: *ordinal,
-                    record: record.to_vec(),
-                })
-                .collect(),
-            all: self.all,
-        }
-    }
 }
 
 impl Turns {
@@ -70,7 +46,7 @@ impl Turns {
         if turn.ordinal >= self.floor {
             self.remove(turn.ordinal);
             self.bytes += turn.record.len() as u64;
-            self.by_ordinal.insert(turn.ordinal, turn.record.into());
+            self.by_ordinal.insert(turn.ordinal, turn.record);
         }
     }
 
@@ -148,12 +124,18 @@ impl RecentCopy {
         self.held = None;
     }
 
-    /// The newest turns, newest first.
-    pub(super) fn newest(&self, limit: usize) -> Option<Newest> {
+    /// The newest turns, oldest first.
+    pub(super) fn newest(&self, limit: usize) -> Option<Recent> {
         let held = self.held.as_ref()?;
         let newest = held.by_ordinal.iter().rev().take(limit);
-        let turns: Vec<_> = newest.map(|(n, record)| (*n, record.clone())).collect();
-        Some(Newest {
+        let mut turns: Vec<_> = newest
+            .map(|(ordinal, record)| HotTurn {
+                ordinal: *ordinal,
+                record: record.clone(),
+            })
+            .collect();
+        turns.reverse();
+        Some(Recent {
             as_of: held.as_of,
             all: held.floor == 0 && turns.len() == held.by_ordinal.len(),
             turns,

@@ -1,9 +1,8 @@
 //! An ephemeral session: its fields, and which state they are.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use super::super::{Change, Edition, Field};
+use super::super::{Change, Edition, Field, Loaded};
 
 /// What a field takes besides its name and value, about.
 const FIELD_BYTES: u64 = 96;
@@ -12,7 +11,7 @@ const FIELD_BYTES: u64 = 96;
 #[derive(Default)]
 pub(super) struct Session {
     edition: Option<Edition>,
-    fields: HashMap<Vec<u8>, Arc<[u8]>>,
+    fields: HashMap<Vec<u8>, Vec<u8>>,
     bytes: u64,
 }
 
@@ -29,12 +28,15 @@ impl Session {
         self.bytes
     }
 
-    /// Its fields; the bytes of their values are shared.
-    pub(super) fn fields(&self) -> Vec<(Vec<u8>, Arc<[u8]>)> {
-        let fields = self.fields.iter();
-        fields
-            .map(|(n, value)| (n.clone(), value.clone()))
-            .collect()
+    pub(super) fn loaded(&self) -> Option<Loaded> {
+        let fields = self.fields.iter().map(|(name, value)| Field {
+            name: name.clone(),
+            value: value.clone(),
+        });
+        Some(Loaded {
+            edition: self.edition?,
+            fields: fields.collect(),
+        })
     }
 
     /// At least how many bytes it takes after a change.
@@ -57,7 +59,7 @@ impl Session {
         for Field { name, value } in change.puts {
             let (length, bytes) = (name.len(), size(&name, &value));
             self.bytes += bytes;
-            if let Some(old) = self.fields.insert(name, value.into()) {
+            if let Some(old) = self.fields.insert(name, value) {
                 self.bytes -= (length + old.len()) as u64 + FIELD_BYTES;
             }
         }
