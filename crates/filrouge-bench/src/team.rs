@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use filrouge_team::context::ContextManager;
+use filrouge_team::context::{ContextManager, Restored};
 use filrouge_team::ledger::{OpenOptions, open_existing, open_new, read_session};
 use filrouge_team::message::{Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::prompt::{PromptBuilder, Window};
@@ -150,15 +150,11 @@ fn parsed(raw: &Connection) -> Result<usize> {
 }
 
 /// The next prompt of a conversation that was restored.
-fn prompt(context: filrouge_team::context::Context, count: usize) -> Result<()> {
-    ensure!(
-        context.messages.len() == count,
-        "{} messages",
-        context.messages.len()
-    );
+fn prompt(restored: Restored, count: usize) -> Result<()> {
+    let messages = restored.context.messages.len();
+    ensure!(messages == count, "{messages} messages");
     let team = team();
-    let mut restored = ContextManager::new();
-    restored.import_snapshot(context)?;
+    let restored = ContextManager::restored(restored)?;
     let answered = restored.newest(1).first().context("no message")?.id.clone();
     let coder = team.member("coder").context("no coder")?;
     let builder = PromptBuilder::new(&team, Window::default());
@@ -186,7 +182,7 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
         limit.legs.push(timed(3, call).await?);
         let call = || async {
             let read = read_session(&product.engine, caller, "crew", &id).await?;
-            prompt(read.context, count)
+            prompt(read, count)
         };
         restored.legs.push(timed(3, call).await?);
         let call = || async {
@@ -198,7 +194,7 @@ pub(crate) async fn team_session(setup: &Setup) -> Result<Section> {
                 team_task: None,
             };
             opened.record.close(&paused).await?;
-            prompt(opened.restored.context, count)
+            prompt(opened.restored, count)
         };
         opened.legs.push(timed(3, call).await?);
         let call = || async {

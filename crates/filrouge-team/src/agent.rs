@@ -22,7 +22,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::record::AgentError;
 use crate::team::{Command, PROMPT};
 pub use exit::Ended;
-use exit::Ending;
 use group::Group;
 use stderr::Tail;
 use text::Decoder;
@@ -171,19 +170,15 @@ impl Agent {
 
     /// Ends what is left of it, and says how it has ended. To be called when [`next`](Self::next) gave `None`.
     pub async fn end(mut self) -> Ended {
-        let ending = match self.status.take() {
-            Some(status) => Ending::Exited(status),
+        let why = match self.status.take() {
+            Some(status) => exit::exited(status),
             None => {
                 self.terminate().await;
-                if self.timed_out {
-                    Ending::TimedOut(self.told)
-                } else {
-                    Ending::Killed
-                }
+                self.timed_out.then(|| exit::timed_out(self.told))
             }
         };
         self.group.end().await;
-        Ended::of(ending, &self.stderr.take().await, self.decoder.replaced())
+        Ended::of(why, &self.stderr.take().await, self.decoder.replaced())
     }
 
     /// Ends it now, with all that it started: asked first, killed after [`grace`](AgentSettings::grace).

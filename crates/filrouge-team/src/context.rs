@@ -9,13 +9,9 @@ use crate::message::{Message, MessageId};
 /// The team task has at most so many bytes.
 pub const TEAM_TASK_BYTES_MAX: usize = 5 << 10;
 
-/// A session as it is found again, for [`Coordinator::set_team`](crate::coordinator::Coordinator::set_team).
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A session as it is found again, for [`Coordinator::start`](crate::coordinator::Coordinator::start).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Restored {
-    /// The session.
-    pub session_id: Box<str>,
-    /// The team it was held by: another one is refused.
-    pub team_id: Box<str>,
     /// What is carried over.
     pub context: Context,
     /// The highest N of any `msg-N` that was ever in the session, redacted ones included; 0 if there was none.
@@ -56,29 +52,24 @@ impl ContextManager {
         Self::default()
     }
 
-    /// What is carried over a restart.
-    #[must_use]
-    pub fn export_snapshot(&self) -> Context {
-        Context {
-            messages: self.messages.clone(),
-            team_task: self.team_task.clone(),
-        }
-    }
-
-    /// Begins anew with what was carried over.
+    /// What was carried over a restart.
     ///
     /// # Errors
-    /// `invalid`: two messages have one id, or the task is longer than [`TEAM_TASK_BYTES_MAX`]. Nothing is changed then.
-    pub fn import_snapshot(&mut self, context: Context) -> Result<(), Failure> {
-        let mut imported = Self::new();
-        imported.set_team_task(context.team_task.as_deref())?;
-        imported.messages.reserve(context.messages.len());
-        imported.positions.reserve(context.messages.len());
-        for message in context.messages {
-            imported.add(message)?;
+    /// `invalid`: two messages have one id; `limit_exceeded`: the task is longer than [`TEAM_TASK_BYTES_MAX`].
+    pub fn restored(restored: Restored) -> Result<Self, Failure> {
+        let Context {
+            messages,
+            team_task,
+        } = restored.context;
+        let mut context = Self {
+            highest: restored.highest_message,
+            ..Self::default()
+        };
+        context.set_team_task(team_task.as_deref())?;
+        for message in messages {
+            context.add(message)?;
         }
-        *self = imported;
-        Ok(())
+        Ok(context)
     }
 
     /// Adds a message behind all others.
@@ -92,7 +83,8 @@ impl ContextManager {
             return Err(Failure::new(ErrorCode::Invalid, what));
         }
         self.positions.insert(message.id.clone(), at);
-        self.never_below(message_number(&message.id).unwrap_or(0));
+        let number = message_number(&message.id).unwrap_or(0);
+        self.highest = self.highest.max(number);
         self.messages.push(message);
         Ok(())
     }
@@ -101,11 +93,6 @@ impl ContextManager {
     pub fn next_id(&mut self) -> MessageId {
         self.highest = self.highest.saturating_add(1);
         format!("msg-{}", self.highest).into()
-    }
-
-    /// Ids up to `msg-highest` were given out, although not all of these messages are here.
-    pub fn never_below(&mut self, highest: u64) {
-        self.highest = self.highest.max(highest);
     }
 
     /// Sets what the team works on; `None` and blanks: nothing in particular.

@@ -1,9 +1,7 @@
 //! The conversation of a team: who speaks, one after another, until a human has the floor (DESIGN §11).
 //!
 //! ```text
-//! let (mut coordinator, mut events) = Coordinator::new(clock, Settings::default());
-//! let drift = coordinator.set_team(team, record, restored)?;     // paused, the first human is waited for
-//! coordinator.start()?;                                          // spawns the conversation's task
+//! let (coordinator, mut events) = Coordinator::start(clock, Settings::default(), team, record, restored)?;
 //! coordinator.say("[NEXT: bob] how far are we?").await?;          // kept; now bob speaks
 //! while let Some(event) = events.recv().await { … }              // until TeamEvent::HandedOver
 //! coordinator.cancel().await?;                                   // at any time: whoever speaks is stopped
@@ -29,13 +27,12 @@ mod speech;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use filrouge_types::{Clock, ErrorCode, Failure};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::agent::AgentSettings;
 use crate::context::{ContextManager, Restored};
-use crate::message::{Message, MessageId};
+use crate::message::{Message, MessageId, SpeakerKind};
 use crate::prompt::Window;
-use crate::queue::Route;
 use crate::record::{Record, Status};
 use crate::team::Team;
 use conversation::Conversation;
@@ -64,124 +61,53 @@ impl Default for Settings {
     }
 }
 
-/// How a conversation stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// Whether somebody speaks, a human is waited for, or the session was closed.
-    pub status: Status,
-    /// Who is waited for: a human's id.
-    pub waiting_for: Option<Box<str>>,
-    /// Who speaks, and to what.
-    pub running: Option<Running>,
-    /// Who waits, the next one first.
-    pub queue: Vec<Route>,
-}
-
-/// An agent that speaks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
-    /// Who: a member's id.
-    pub member_id: Box<str>,
-    /// Its message.
-    pub message_id: MessageId,
-}
-
-/// Holds a team's conversation. Dropped, it kills whoever speaks, keeps what they said as interrupted, and gives the session
-/// free, as far as the runtime lets it; [`leave`](Self::leave) waits for that.
+/// Holds a team's conversation. Dropped, it kills whoever speaks, keeps what they said as interrupted, and releases the
+/// session, as far as the runtime lets it; [`leave`](Self::leave) waits for that.
 pub struct Coordinator {
-    clock: Arc<dyn Clock>,
-    settings: Settings,
-    events: mpsc::UnboundedSender<TeamEvent>,
-    prepared: Option<Conversation>,
-    team: Option<Arc<Team>>,
+    team: Arc<Team>,
     context: Arc<Mutex<ContextManager>>,
-    standing: watch::Receiver<Standing>,
-    orders: Option<mpsc::UnboundedSender<Order>>,
+    orders: mpsc::UnboundedSender<Order>,
 }
 
 impl Coordinator {
-    /// A coordinator without a team, and the events to come. They are to be received: they wait without limit.
-    #[must_use]
-    pub fn new(
-        clock: Arc<dyn Clock>,
-        settings: Settings,
-    ) -> (Self, mpsc::UnboundedReceiver<TeamEvent>) {
-        let (events, received) = mpsc::unbounded_channel();
-        let (_, standing) = watch::channel(Standing {
-            status: Status::Completed,
-            waiting_for: None,
-            running: None,
-            queue: Vec::new(),
-        });
-        let coordinator = Self {
-            clock,
-            settings,
-            events,
-            prepared: None,
-            team: None,
-            context: Arc::default(),
-            standing,
-            orders: None,
-        };
-        (coordinator, received)
-    }
-
-    /// Takes a team and what keeps its session: a new one, or one that is gone on with. Then the queue is empty, nobody
-    /// speaks, the status is paused, and the first human is waited for. Gives the speakers who are no members now, as
-    /// [`TeamEvent::Drift`] does; their messages stay.
+    /// Begins a team's session, or goes on with what was `restored` of it, in a task of its own: the queue is empty, nobody
+    /// speaks, and the first human has the floor. Needs a tokio runtime. The events are to be received: they wait without
+    /// limit.
     ///
     /// # Errors
-    /// `invalid`: the restored session is another team's, or not the one that `record` keeps, or its history cannot be taken
-    /// ([`ContextManager::import_snapshot`]); the team has no human; another session is not closed.
-    pub fn set_team(
-        &mut self,
+    /// `invalid`: the history cannot be taken ([`ContextManager::restored`]), or the team has no human.
+    pub fn start(
+        clock: Arc<dyn Clock>,
+        settings: Settings,
         team: Team,
         record: Arc<dyn Record>,
-        resume: Option<Restored>,
-    ) -> Result<Vec<Drifted>, Failure> {
-        if self.orders.is_some() && self.status() != Status::Completed {
-            return Err(invalid("another session goes on").with_hint("stop it, or leave it"));
-        }
+        restored: Option<Restored>,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<TeamEvent>), Failure> {
+        let (events, received) = mpsc::unbounded_channel();
         let team = Arc::new(team);
-        let restored = resume.is_some();
-        let context = match resume {
-            None => ContextManager::new(),
-            Some(resume) => imported(&team, record.session_id(), resume)?,
-        };
+        let is_new = restored.is_none();
+        let context = ContextManager::restored(restored.unwrap_or_default())?;
         let drift = drifted(&team, &context);
         let context = Arc::new(Mutex::new(context));
-        let (conversation, standing) = Conversation::new(
+        let conversation = Conversation::new(
             Arc::clone(&team),
             record,
             Arc::clone(&context),
-            self.events.clone(),
-            (Arc::clone(&self.clock), self.settings),
-            restored,
+            events,
+            (clock, settings),
+            is_new,
         )?;
-        self.prepared = Some(conversation);
-        self.team = Some(team);
-        self.context = context;
-        self.standing = standing;
-        self.orders = None;
         if !drift.is_empty() {
-            // Nobody has to look.
-            let _ = self.events.send(TeamEvent::Drift(drift.clone()));
+            conversation.tell(TeamEvent::Drift(drift));
         }
-        Ok(drift)
-    }
-
-    /// Begins: the first human is told to have the floor. Needs a tokio runtime.
-    ///
-    /// # Errors
-    /// `invalid`: there is no team, or it was started.
-    pub fn start(&mut self) -> Result<(), Failure> {
-        let conversation = self.prepared.take();
-        let conversation = conversation
-            .ok_or_else(|| invalid("there is nothing to start").with_hint("set a team first"))?;
-        let (orders, received) = mpsc::unbounded_channel();
-        self.orders = Some(orders);
-        tokio::spawn(conversation.run(received));
-        Ok(())
+        let (orders, to_obey) = mpsc::unbounded_channel();
+        tokio::spawn(conversation.run(to_obey));
+        let coordinator = Self {
+            team,
+            context,
+            orders,
+        };
+        Ok((coordinator, received))
     }
 
     /// The human who is waited for, else the first one, says something. Gives the message's id when it is kept; `None` when the
@@ -192,16 +118,7 @@ impl Coordinator {
     /// was said then.
     pub async fn say(&self, text: &str) -> Result<Option<MessageId>, Failure> {
         let text = text.into();
-        self.order(|reply| Order::Say(None, text, reply)).await
-    }
-
-    /// As [`say`](Self::say), by this human.
-    ///
-    /// # Errors
-    /// As [`say`](Self::say); `invalid`: no human has this id.
-    pub async fn say_as(&self, human: &str, text: &str) -> Result<Option<MessageId>, Failure> {
-        let (human, text) = (Some(human.into()), text.into());
-        self.order(|reply| Order::Say(human, text, reply)).await
+        self.order(|reply| Order::Say(text, reply)).await
     }
 
     /// Sets the team task; `None`: nothing in particular.
@@ -214,18 +131,10 @@ impl Coordinator {
         self.order(|reply| Order::Task(task, reply)).await
     }
 
-    /// Has no other agent speak: when the one who speaks has ended, the first human has the floor. Those who wait stay.
-    ///
-    /// # Errors
-    /// `invalid`: there is no session.
-    pub async fn pause(&self) -> Result<(), Failure> {
-        self.order(Order::Pause).await
-    }
-
     /// Goes on with those who wait; whether there are any.
     ///
     /// # Errors
-    /// `invalid`: there is no session.
+    /// `invalid`: the session was closed.
     pub async fn resume(&self) -> Result<bool, Failure> {
         self.order(Order::Resume).await
     }
@@ -234,7 +143,7 @@ impl Coordinator {
     /// the first human has the floor when this returns. Whether somebody spoke.
     ///
     /// # Errors
-    /// `invalid`: there is no session.
+    /// `invalid`: the session was closed.
     pub async fn cancel(&self) -> Result<bool, Failure> {
         self.order(Order::Cancel).await
     }
@@ -257,34 +166,10 @@ impl Coordinator {
             .await
     }
 
-    /// Whether somebody speaks, a human is waited for, or the session was closed.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.standing.borrow().status
-    }
-
-    /// The id of the human who is waited for.
-    #[must_use]
-    pub fn waiting_for(&self) -> Option<Box<str>> {
-        self.standing.borrow().waiting_for.clone()
-    }
-
-    /// Who waits, the next one first.
-    #[must_use]
-    pub fn routing_queue(&self) -> Vec<Route> {
-        self.standing.borrow().queue.clone()
-    }
-
-    /// How it stands, to look at and to wait for changes of.
-    #[must_use]
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.clone()
-    }
-
     /// The team.
     #[must_use]
-    pub fn team(&self) -> Option<&Team> {
-        self.team.as_deref()
+    pub fn team(&self) -> &Team {
+        &self.team
     }
 
     /// What the team works on.
@@ -310,41 +195,18 @@ impl Coordinator {
     }
 
     async fn order<T>(&self, order: impl FnOnce(orders::Reply<T>) -> Order) -> Result<T, Failure> {
-        let none = || invalid("there is no session").with_hint("set a team, and start it");
-        let orders = self.orders.as_ref().ok_or_else(none)?;
+        let closed = || invalid("the session was closed").with_hint("open it again");
         let (reply, answer) = oneshot::channel();
-        orders.send(order(reply)).map_err(|_| none())?;
-        answer.await.map_err(|_| none())?
+        self.orders.send(order(reply)).map_err(|_| closed())?;
+        answer.await.map_err(|_| closed())?
     }
-}
-
-fn imported(team: &Team, session_id: &str, restored: Restored) -> Result<ContextManager, Failure> {
-    if restored.team_id != team.id {
-        let what = format!(
-            "session {:?} is of the team {:?}, not of {:?}",
-            restored.session_id, restored.team_id, team.id
-        );
-        let hint = "deploy the file of that team, or start a new session";
-        return Err(invalid(what).with_hint(hint));
-    }
-    if &*restored.session_id != session_id {
-        let what = format!(
-            "session {:?} was restored, and {session_id:?} is kept",
-            restored.session_id
-        );
-        return Err(invalid(what));
-    }
-    let mut context = ContextManager::new();
-    context.import_snapshot(restored.context)?;
-    context.never_below(restored.highest_message);
-    Ok(context)
 }
 
 fn drifted(team: &Team, context: &ContextManager) -> Vec<Drifted> {
     let mut drift: Vec<Drifted> = Vec::new();
     for message in context.messages() {
         let speaker = &message.speaker;
-        let known = speaker.kind == crate::message::SpeakerKind::System
+        let known = speaker.kind == SpeakerKind::System
             || team.member(&speaker.id).is_some()
             || drift.iter().any(|one| one.id == speaker.id);
         if !known {

@@ -4,8 +4,6 @@
 //! How several speakers stand in one turn: `docs/adr/0029-teams-in-the-ledger.md`.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,7 +35,7 @@ use crate::record::{Record, Speech, State, Status};
 use crate::snapshot::{SessionSnapshot, SnapshotWarning, Snapshots};
 use crate::team::Team;
 use hold::{Heartbeat, Hold};
-use read::{Conversation, read_into};
+use read::read;
 use turn::Keeping;
 
 /// Warnings that are held until somebody takes them.
@@ -122,7 +120,6 @@ struct Shared {
     created_at: Timestamp,
     snapshots: Option<Snapshots>,
     warnings: Mutex<Vec<SnapshotWarning>>,
-    failures: AtomicU64,
     keeping: tokio::sync::Mutex<Keeping>,
 }
 
@@ -137,25 +134,11 @@ fn members_of(team: &Team) -> Vec<ToldMember> {
 }
 
 impl LedgerRecord {
-    /// Snapshot files that were not written since this was opened.
-    #[must_use]
-    pub fn snapshot_failures(&self) -> u64 {
-        self.shared.failures.load(Ordering::Relaxed)
-    }
-
     /// What there is to warn of since this was last called: the newest few.
     #[must_use]
     pub fn take_warnings(&self) -> Vec<SnapshotWarning> {
         let warnings = self.shared.warnings.lock();
         std::mem::take(&mut *warnings.unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Where the snapshot file is written, if it is.
-    #[must_use]
-    pub fn snapshot_path(&self) -> Option<PathBuf> {
-        let shared = &self.shared;
-        let snapshots = shared.snapshots.as_ref()?;
-        Some(snapshots.path_of(&shared.team_id, shared.created_at, shared.session.as_str()))
     }
 
     /// The fence that the session is held by.
@@ -166,18 +149,6 @@ impl LedgerRecord {
 }
 
 impl Shared {
-    /// The message as the ledger has it, where something in it was masked.
-    async fn as_written(&self, message: &Message, seq: u64) -> Result<Message, Failure> {
-        let caller = self.hold.caller()?;
-        let after = seq.saturating_sub(1);
-        let turns = &self.engine.turns;
-        let (items, _) = turns.items(&caller, &self.session, after, 1).await?;
-        match items.first().map(item::read) {
-            Some(item::Read::Message { message, .. }) => Ok(message),
-            _ => Ok(message.clone()),
-        }
-    }
-
     /// Keeps the state as a checkpoint, unless it is the one that was kept last and nothing was written since.
     async fn checkpoint(&self, keeping: &mut Keeping, state: &State) -> Result<(), Failure> {
         self.task(keeping, state.team_task.as_deref()).await?;
@@ -187,12 +158,12 @@ impl Shared {
             Some(_) => self.note(keeping, item::note_item("state")).await?,
             None => {}
         }
-        self.follow_redactions(keeping).await?;
+        self.count(keeping).await?;
         let told = ToldState {
             team_id: self.team_id.clone(),
             state: state.clone(),
             members: self.members.clone(),
-            message_count: keeping.messages.len() as u64,
+            message_count: keeping.count,
         };
         let json = RawJson::write(&told);
         let unwritable = |e| Failure::new(ErrorCode::Internal, format!("the state as JSON: {e}"));
@@ -212,51 +183,43 @@ impl Shared {
         Ok(())
     }
 
-    /// What was redacted while the session is open is not kept any more here either.
-    async fn follow_redactions(&self, keeping: &mut Keeping) -> Result<(), Failure> {
+    /// Counts what was written since it was last counted; all of it anew once something was redacted.
+    async fn count(&self, keeping: &mut Keeping) -> Result<(), Failure> {
         let caller = self.hold.caller()?;
-        let (engine, session) = (&self.engine, &self.session);
-        let mut news = Conversation::default();
-        read_into(engine, &caller, session, keeping.seen, &mut news).await?;
+        let news = read(&self.engine, &caller, &self.session, keeping.seen).await?;
+        keeping.count += news.messages.len() as u64;
         if news.redactions > 0 {
-            let mut all = Conversation::default();
-            read_into(engine, &caller, session, 0, &mut all).await?;
-            keeping.messages = all.messages.into_iter().map(Arc::new).collect();
+            let all = read(&self.engine, &caller, &self.session, 0).await?;
+            keeping.count = all.messages.len() as u64;
         }
         keeping.seen = keeping.seen.max(news.last_seq);
         Ok(())
     }
 
-    /// Writes the snapshot file; that it cannot be written is a warning.
+    /// Writes the snapshot file, of what the ledger has; that it cannot be written is a warning.
     async fn snapshot(&self, keeping: &Keeping) {
-        let Some(snapshots) = self.snapshots.clone() else {
+        let Some(snapshots) = self.snapshots.clone().filter(|_| keeping.count > 0) else {
             return;
         };
-        let messages = keeping.messages.clone();
-        if messages.is_empty() {
-            return;
-        }
-        let team = self.team_id.clone();
-        let session: Box<str> = self.session.as_str().into();
-        let task = keeping.task.clone();
-        let created_at = self.created_at;
-        let path = snapshots.path_of(&team, created_at, &session);
-        let written = tokio::task::spawn_blocking(move || {
-            let snapshot = SessionSnapshot::of(team, session, created_at, messages, task);
-            snapshots.write(&snapshot)
-        });
-        let failed = match written.await {
-            Ok(Ok(_)) => return,
-            Ok(Err(warning)) => warning,
-            Err(ended) => SnapshotWarning::ended(path, &ended),
+        let written = match self.whole().await {
+            Ok(snapshot) => snapshots.save(snapshot).await,
+            Err(failure) => Err(SnapshotWarning::io(
+                snapshots.folder(),
+                &std::io::Error::other(failure),
+            )),
         };
+        let Err(failed) = written else { return };
         tracing::warn!(path = %failed.path.display(), code = failed.what.code(), "the snapshot file was not written");
-        self.failures.fetch_add(1, Ordering::Relaxed);
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if warnings.len() == WARNINGS {
             warnings.remove(0);
         }
         warnings.push(failed);
+    }
+
+    async fn whole(&self) -> Result<SessionSnapshot, Failure> {
+        let all = read(&self.engine, &self.hold.caller()?, &self.session, 0).await?;
+        Ok(all.into_snapshot(&self.team_id, &self.session, self.created_at))
     }
 
     /// How the session stands, for whoever lists sessions.

@@ -76,6 +76,17 @@ pub struct Routing {
     pub intent: Option<Intent>,
 }
 
+impl Routing {
+    /// An answer to this message, to nobody in particular.
+    #[must_use]
+    pub fn to(parent: Option<MessageId>) -> Self {
+        Self {
+            parent,
+            ..Self::default()
+        }
+    }
+}
+
 /// One who is addressed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addressee {

@@ -10,7 +10,6 @@ use filrouge_types::{ErrorCode, Failure};
 use crate::context::ContextManager;
 use crate::message::{Message, SpeakerKind};
 use crate::team::{Member, MemberKind, Team};
-use template::{Piece, Placeholder};
 pub use template::{Template, TemplateError};
 
 /// How much of what was said an agent is told. Both limits are of whole messages, counted back from the newest.
@@ -77,25 +76,19 @@ impl<'t> PromptBuilder<'t> {
         let Some(template) = template else {
             return Ok(self.standard(context.team_task(), member, &history, message));
         };
-        let mut prompt = String::new();
-        for piece in template.pieces() {
-            match piece {
-                Piece::Text(text) => prompt.push_str(text),
-                Piece::Value(Placeholder::Name) => prompt.push_str(&member.name),
-                Piece::Value(Placeholder::Role) => {
-                    prompt.push_str(member.role.as_deref().unwrap_or_default());
-                }
-                Piece::Value(Placeholder::Team) => prompt.push_str(&self.team.name),
-                Piece::Value(Placeholder::Members) => self.members(&mut prompt, member),
-                Piece::Value(Placeholder::Task) => {
-                    prompt.push_str(context.team_task().unwrap_or_default());
-                }
-                Piece::Value(Placeholder::History) => prompt.push_str(history.trim_end()),
-                Piece::Value(Placeholder::From) => prompt.push_str(&message.speaker.name),
-                Piece::Value(Placeholder::Message) => prompt.push_str(&message.content),
-            }
-        }
-        Ok(prompt)
+        let mut members = String::new();
+        self.members(&mut members, member);
+        Ok(template.filled(|placeholder| match placeholder {
+            "name" => &member.name,
+            "role" => member.role.as_deref().unwrap_or_default(),
+            "team" => &self.team.name,
+            "members" => &members,
+            "task" => context.team_task().unwrap_or_default(),
+            "history" => history.trim_end(),
+            "from" => &message.speaker.name,
+            // There is no other.
+            _ => &message.content,
+        }))
     }
 
     fn window_of(&self, member: &Member) -> Window {

@@ -49,18 +49,6 @@ impl RoutingQueue {
         self.routes.insert(behind, route);
     }
 
-    /// Puts one back who could not speak: before all others, until the next interrupt.
-    pub fn put_back(&mut self, route: Route) {
-        let front = Route {
-            intent: self
-                .routes
-                .front()
-                .map_or(route.intent, |first| first.intent.min(route.intent)),
-            ..route
-        };
-        self.routes.push_front(front);
-    }
-
     /// Takes the next one.
     pub fn pop(&mut self) -> Option<Route> {
         self.routes.pop_front()
@@ -146,29 +134,6 @@ mod tests {
             let wanted: Vec<Route> = wanted.into_iter().map(|(_, _, route)| route).collect();
             prop_assert_eq!(served, wanted);
         }
-    }
-
-    #[test]
-    fn one_put_back_is_the_next_and_the_rows_stay_in_order() {
-        let mut queue = RoutingQueue::new();
-        queue.push(route(1, 1, Intent::Interrupt));
-        queue.push(route(2, 1, Intent::Extend));
-        let mut first = RoutingQueue::new();
-        first.push(route(9, 1, Intent::Extend));
-        queue.put_back(first.pop().unwrap());
-        queue.push(route(3, 1, Intent::Reply));
-        let served: Vec<_> = std::iter::from_fn(|| queue.pop())
-            .map(|r| r.member_id)
-            .collect();
-        assert_eq!(
-            served,
-            [
-                "m9".into(),
-                "m1".into(),
-                "m3".into(),
-                Box::<str>::from("m2")
-            ]
-        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use filrouge_types::{ErrorCode, Failure, Lease, Session, SessionId, SessionStatu
 
 use crate::ledger::item::{self, Read};
 use crate::ledger::open::{check_team, created_at, session_id, told_state};
-use crate::ledger::read::{Conversation, read_into};
+use crate::ledger::read::{Conversation, read};
 use crate::ledger::{holder_label, is_gone};
 use crate::message::Message;
 
@@ -139,16 +139,19 @@ pub(crate) async fn look(
         Err(failure) => return Err(failure),
     };
     let (after, before) = counted.unwrap_or((0, 0));
-    let mut tail = Conversation::default();
-    read_into(engine, caller, id, after, &mut tail).await?;
+    let mut tail = read(engine, caller, id, after).await?;
     unsaid(engine, caller, id, &mut tail).await?;
     let first = match after {
         0 => tail.messages.first().map(first_words),
         _ => first_message(engine, caller, id).await?,
     };
     let message_count = before + tail.messages.len() as u64;
-    if tail.messages.is_empty() && before > 0 {
-        last_message(engine, caller, id, after, &mut tail).await?;
+    let (mut from, mut span) = (after, LOOK as u64);
+    while tail.messages.is_empty() && message_count > 0 && from > 0 {
+        // It is searched for backwards.
+        from = from.saturating_sub(span);
+        span *= 2;
+        tail = read(engine, caller, id, from).await?;
     }
     let last = tail.messages.last();
     let created = created_at(session);
@@ -210,38 +213,6 @@ async fn first_message(
             None => return Ok(None),
         }
     }
-}
-
-/// The newest message up to a seq, looked for from there backwards.
-async fn last_message(
-    engine: &Engine,
-    caller: &Caller,
-    id: &SessionId,
-    up_to: u64,
-    tail: &mut Conversation,
-) -> Result<(), Failure> {
-    let mut end = up_to;
-    let mut span = LOOK as u64;
-    while end > 0 {
-        let after = end.saturating_sub(span);
-        let count = usize::try_from(end - after).unwrap_or(usize::MAX);
-        let mut part = Conversation::default();
-        let mut from = after;
-        while from < end {
-            let left = count.min(usize::try_from(end - from).unwrap_or(usize::MAX));
-            let (items, _) = engine.turns.items(caller, id, from, left).await?;
-            let Some(last) = items.last() else { break };
-            from = last.seq;
-            items.iter().for_each(|item| part.take(item));
-        }
-        tail.newest_at = tail.newest_at.max(part.newest_at);
-        if let Some(last) = part.messages.pop() {
-            tail.messages.push(last);
-            return Ok(());
-        }
-        (end, span) = (after, span * 2);
-    }
-    Ok(())
 }
 
 /// How a message begins: one line.

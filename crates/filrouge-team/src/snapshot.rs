@@ -12,7 +12,6 @@ mod schema;
 mod sealed;
 mod transfer;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use filrouge_types::Timestamp;
 pub use file::SnapshotFile;
 #[cfg(feature = "age")]
 pub use sealed::AgeSeal;
-pub use transfer::{ExportError, Importable, Offer, Why, export, importable};
+pub use transfer::{Importable, Offer, Why, export, importable};
 
 pub use crate::ledger::{Imported, import};
 
@@ -45,7 +44,7 @@ pub struct SessionSnapshot {
     /// When the newest message was said.
     pub updated_at: Timestamp,
     /// What was said, in order. No two messages have one id.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Vec<Message>,
     /// What the team works on.
     pub team_task: Option<Box<str>>,
 }
@@ -57,7 +56,7 @@ impl SessionSnapshot {
         team_id: Box<str>,
         session_id: Box<str>,
         created_at: Timestamp,
-        messages: Vec<Arc<Message>>,
+        messages: Vec<Message>,
         team_task: Option<Box<str>>,
     ) -> Self {
         let newest = messages.iter().map(|message| message.at).max();
@@ -95,24 +94,32 @@ pub struct Snapshots {
 }
 
 /// What is wrong with a snapshot file. Whatever it is, the file is left as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// It ends before its end.
+    #[error("the file ends before its end")]
     Cut,
     /// It is of a version that is read, and not as that one says.
+    #[error("the file is damaged: {0}")]
     Corrupt(String),
     /// It is no snapshot at all.
+    #[error("the file is no snapshot: {0}")]
     Foreign(String),
     /// Its version is one that only newer programs read.
+    #[error("schemaVersion {0:?} needs a newer filrouge")]
     Newer(String),
     /// It is another team's.
+    #[error("the snapshot is of team {0:?}")]
     OtherTeam(String),
     /// It is too large to be read.
+    #[error("the file has {0} bytes, at most {most} are read", most = FILE_BYTES)]
     TooLarge(u64),
     /// It is encrypted, and nothing was given that opens it, or not the right thing.
+    #[error("the file is encrypted: {0}")]
     Encrypted(String),
     /// It cannot be read or written.
+    #[error("{1}")]
     Io(std::io::ErrorKind, String),
 }
 
@@ -137,41 +144,14 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cut => f.write_str("the file ends before its end"),
-            Self::Corrupt(what) => write!(f, "the file is damaged: {what}"),
-            Self::Foreign(what) => write!(f, "the file is no snapshot: {what}"),
-            Self::Newer(version) => {
-                write!(f, "schemaVersion {version:?} needs a newer filrouge")
-            }
-            Self::OtherTeam(team) => write!(f, "the snapshot is of team {team:?}"),
-            Self::TooLarge(bytes) => {
-                write!(
-                    f,
-                    "the file has {bytes} bytes, at most {FILE_BYTES} are read"
-                )
-            }
-            Self::Encrypted(why) => write!(f, "the file is encrypted: {why}"),
-            Self::Io(_, what) => f.write_str(what),
-        }
-    }
-}
-
 /// A snapshot file that could not be written or read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}", path.display())]
 pub struct SnapshotWarning {
     /// The file, or the folder.
     pub path: PathBuf,
     /// What is wrong.
     pub what: Problem,
-}
-
-impl fmt::Display for SnapshotWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.what)
-    }
 }
 
 impl Snapshots {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::message::{Speaker, SpeakerKind};
 use crate::prompt::Template;
 
 /// A team as its file describes it.
@@ -108,6 +109,19 @@ impl Command {
 }
 
 impl Member {
+    /// The member as who says something.
+    #[must_use]
+    pub fn speaker(&self) -> Speaker {
+        Speaker {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            kind: match self.kind {
+                MemberKind::Human => SpeakerKind::Human,
+                MemberKind::Agent(_) => SpeakerKind::Agent,
+            },
+        }
+    }
+
     /// Whether it is a command.
     #[must_use]
     pub const fn is_agent(&self) -> bool {

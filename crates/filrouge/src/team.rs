@@ -17,8 +17,8 @@ mod screen;
 mod signals;
 mod words;
 
-pub(crate) use desk::{Desk, exit_code, read_team, snapshots, snapshots_in};
+pub(crate) use desk::{Desk, Start, exit_code, read_team, snapshots, snapshots_in};
 pub(crate) use files::{but_files, forget, rewrite, teams};
 pub(crate) use lines::told;
 pub(crate) use once::{Once, once};
-pub(crate) use repl::{Start, repl};
+pub(crate) use repl::repl;

@@ -11,7 +11,7 @@ use crate::record::AgentError;
 use crate::team::Command;
 
 /// How an agent ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ended {
     /// Why its answer does not count as whole; `None` also when it was killed by [`Agent::kill`](super::Agent::kill).
     pub error: Option<AgentError>,
@@ -21,26 +21,12 @@ pub struct Ended {
     pub stderr: Box<str>,
 }
 
-pub(super) enum Ending {
-    Exited(io::Result<ExitStatus>),
-    TimedOut(Duration),
-    Killed,
-}
+/// What an agent failed of: a code and what happened.
+pub(super) type Why = (&'static str, String);
 
 impl Ended {
-    pub(super) fn of(ending: Ending, stderr: &str, replaced: u64) -> Self {
+    pub(super) fn of(why: Option<Why>, stderr: &str, replaced: u64) -> Self {
         let told = stderr.trim();
-        let why = match ending {
-            Ending::Killed => None,
-            Ending::Exited(Ok(status)) => exited(status),
-            Ending::Exited(Err(error)) => {
-                Some(("agent_exit", format!("how it ended is not known: {error}")))
-            }
-            Ending::TimedOut(time) => Some((
-                "agent_timeout",
-                format!("it had not ended after {} s", time.as_secs()),
-            )),
-        };
         Self {
             error: why.map(|(code, what)| failed(code, &what, told)),
             replaced,
@@ -49,10 +35,17 @@ impl Ended {
     }
 }
 
-fn exited(status: ExitStatus) -> Option<(&'static str, String)> {
-    if status.success() {
-        return None;
-    }
+pub(super) fn timed_out(time: Duration) -> Why {
+    let what = format!("it had not ended after {} s", time.as_secs());
+    ("agent_timeout", what)
+}
+
+pub(super) fn exited(status: io::Result<ExitStatus>) -> Option<Why> {
+    let status = match status {
+        Ok(status) if status.success() => return None,
+        Ok(status) => status,
+        Err(error) => return Some(("agent_exit", format!("how it ended is not known: {error}"))),
+    };
     Some(match (status.code(), status.signal()) {
         (Some(code), _) => ("agent_exit", format!("it ended with exit code {code}")),
         (None, Some(signal)) => ("agent_signal", format!("signal {signal} ended it")),

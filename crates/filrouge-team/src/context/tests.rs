@@ -65,17 +65,23 @@ fn a_circle_ends() {
 
 #[test]
 fn ids_go_on_behind_the_highest_that_ever_was() {
-    let mut context = context(&[
+    let ids = [
         ("msg-7", None),
         ("msg-3", None),
         ("msg-007", None),
         ("msg--1", None),
-    ]);
+    ];
+    let mut context = context(&ids);
     assert_eq!(&*context.next_id(), "msg-8");
     assert_eq!(&*context.next_id(), "msg-9");
-    context.never_below(20);
-    context.never_below(10);
-    assert_eq!(&*context.next_id(), "msg-21");
+    for (highest_message, next) in [(20, "msg-21"), (5, "msg-8")] {
+        let carried = Context {
+            messages: ids.map(|(id, parent)| message(id, parent)).to_vec(),
+            team_task: None,
+        };
+        let mut context = restored(carried, highest_message).unwrap();
+        assert_eq!(&*context.next_id(), next);
+    }
     for id in [
         "msg-",
         "msg-+1",
@@ -113,16 +119,24 @@ fn a_task_is_taken_whole_or_not() {
     assert_eq!(context.team_task(), None);
 }
 
+fn restored(context: Context, highest_message: u64) -> Result<ContextManager, Failure> {
+    ContextManager::restored(Restored {
+        context,
+        highest_message,
+    })
+}
+
 #[test]
-fn what_was_exported_is_imported() {
-    let mut context = context(&[("msg-1", None), ("msg-5", Some("msg-1"))]);
-    context.set_team_task(Some("build")).unwrap();
-    let snapshot = context.export_snapshot();
-    let mut other = ContextManager::new();
-    other.import_snapshot(snapshot.clone()).unwrap();
-    assert_eq!(other.export_snapshot(), snapshot);
-    assert_eq!(&*other.next_id(), "msg-6");
-    assert_eq!(parents(&other, "msg-5", 9), ["msg-1"]);
+fn what_is_carried_over_is_there_again() {
+    let carried = Context {
+        messages: vec![message("msg-1", None), message("msg-5", Some("msg-1"))],
+        team_task: Some("build".into()),
+    };
+    let mut context = restored(carried.clone(), 0).unwrap();
+    assert_eq!(context.messages(), carried.messages);
+    assert_eq!(context.team_task(), Some("build"));
+    assert_eq!(&*context.next_id(), "msg-6");
+    assert_eq!(parents(&context, "msg-5", 9), ["msg-1"]);
 
     for refused in [
         Context {
@@ -134,7 +148,6 @@ fn what_was_exported_is_imported() {
             team_task: Some("x".repeat(TEAM_TASK_BYTES_MAX + 1).into()),
         },
     ] {
-        other.import_snapshot(refused).unwrap_err();
-        assert_eq!(other.export_snapshot(), snapshot);
+        restored(refused, 0).unwrap_err();
     }
 }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use filrouge_types::{Clock, Failure};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::event::{NotKept, TeamEvent};
 use super::orders::{Order, answer};
-use super::{Running, Settings, Standing, invalid};
+use super::{Settings, invalid};
 use crate::context::ContextManager;
-use crate::message::{Message, MessageId, SpeakerKind};
+use crate::message::{Message, MessageId, Routing, Speaker, SpeakerKind};
 use crate::queue::RoutingQueue;
 use crate::record::{Record, State, Status};
 use crate::team::Team;
@@ -26,20 +26,16 @@ pub(super) struct Conversation {
     pub(super) queue: RoutingQueue,
     pub(super) status: Status,
     pub(super) waiting_for: Option<Box<str>>,
-    pub(super) running: Option<Running>,
     /// What the human who has the floor answers.
     pub(super) floor_of: Option<MessageId>,
     /// The agent who spoke to a human last.
     pub(super) spoke_to: HashMap<Box<str>, Box<str>>,
     /// Messages of agents since a human's.
     pub(super) agent_turns: u32,
-    /// No other agent is to speak.
-    pub(super) held: bool,
     /// The task of the team file, which the ledger is told with the first message: a session in which nothing is said leaves
     /// nothing behind.
     pub(super) first_task: Option<Box<str>>,
     events: mpsc::UnboundedSender<TeamEvent>,
-    standing: watch::Sender<Standing>,
 }
 
 impl Conversation {
@@ -49,18 +45,12 @@ impl Conversation {
         context: Arc<Mutex<ContextManager>>,
         events: mpsc::UnboundedSender<TeamEvent>,
         (clock, settings): (Arc<dyn Clock>, Settings),
-        restored: bool,
-    ) -> Result<(Self, watch::Receiver<Standing>), Failure> {
+        is_new: bool,
+    ) -> Result<Self, Failure> {
         let first = team.first_human().map(|human| human.id.clone());
         let first = first.ok_or_else(|| invalid("the team has no human"))?;
-        let (standing, seen) = watch::channel(Standing {
-            status: Status::Paused,
-            waiting_for: Some(first.clone()),
-            running: None,
-            queue: Vec::new(),
-        });
         let mut conversation = Self {
-            first_task: team.task.clone().filter(|_| !restored),
+            first_task: team.task.clone().filter(|_| is_new),
             team,
             record,
             context,
@@ -69,16 +59,13 @@ impl Conversation {
             queue: RoutingQueue::new(),
             status: Status::Paused,
             waiting_for: Some(first),
-            running: None,
             floor_of: None,
             spoke_to: HashMap::new(),
             agent_turns: 0,
-            held: false,
             events,
-            standing,
         };
         conversation.remember()?;
-        Ok((conversation, seen))
+        Ok(conversation)
     }
 
     /// Takes from a restored history what the conversation goes by.
@@ -130,25 +117,20 @@ impl Conversation {
     /// Does what does not concern a speech.
     pub(super) async fn obey(&mut self, order: Order) {
         match order {
-            Order::Say(human, text, reply) => {
-                let said = self.say(human.as_deref(), &text).await;
+            Order::Say(text, reply) => {
+                let said = self.say(&text).await;
                 answer(reply, said);
             }
             Order::Task(task, reply) => {
-                let by = self.human(None).map(|human| human.id.clone());
+                let by = self.human().map(|human| human.id.clone());
                 let set = match by {
                     Ok(by) => self.set_task(task.as_deref(), &by).await,
                     Err(failure) => Err(failure),
                 };
                 answer(reply, set);
             }
-            Order::Pause(reply) => {
-                self.held = self.status == Status::Active;
-                answer(reply, Ok(()));
-            }
             Order::Resume(reply) => {
                 let any = !self.queue.is_empty();
-                self.held = false;
                 if any && self.status == Status::Paused {
                     self.go_on();
                 }
@@ -189,8 +171,6 @@ impl Conversation {
             return Err(failure);
         }
         self.status = Status::Completed;
-        self.waiting_for = None;
-        self.show();
         self.tell(TeamEvent::Closed(state));
         Ok(())
     }
@@ -199,7 +179,18 @@ impl Conversation {
         self.status = Status::Active;
         self.waiting_for = None;
         self.agent_turns = 0;
-        self.show();
+    }
+
+    /// A message of an id of its own, said now.
+    pub(super) fn message(&self, speaker: Speaker, content: Box<str>, routing: Routing) -> Message {
+        Message {
+            id: self.context().next_id(),
+            at: self.clock.now(),
+            speaker,
+            content,
+            routing,
+            cut: None,
+        }
     }
 
     pub(super) fn context(&self) -> MutexGuard<'_, ContextManager> {
@@ -209,15 +200,6 @@ impl Conversation {
     /// Whoever shows the conversation may have gone; it goes on.
     pub(super) fn tell(&self, event: TeamEvent) {
         let _ = self.events.send(event);
-    }
-
-    pub(super) fn show(&self) {
-        self.standing.send_replace(Standing {
-            status: self.status,
-            waiting_for: self.waiting_for.clone(),
-            running: self.running.clone(),
-            queue: self.queue.iter().cloned().collect(),
-        });
     }
 
     pub(super) fn state(&self) -> State {

@@ -1,6 +1,7 @@
 //! What happens in a conversation, for whoever shows it.
 
 use filrouge_types::Failure;
+use serde::Serialize;
 
 use crate::message::{Message, MessageId};
 use crate::queue::Route;
@@ -55,7 +56,7 @@ pub enum TeamEvent {
 }
 
 /// A speaker who is no member now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Drifted {
     /// The speaker's id.
     pub id: Box<str>,

@@ -12,29 +12,32 @@ use crate::record::Status;
 impl Conversation {
     /// The next one who waits has the floor; when nobody does, the first human.
     pub(super) async fn step(&mut self, orders: &mut Orders) {
-        let next = if self.held { None } else { self.queue.pop() };
-        let Some(route) = next else {
+        let Some(route) = self.queue.first().cloned() else {
             self.hand_over(None).await;
             return;
         };
-        self.tell_queue();
         let team = std::sync::Arc::clone(&self.team);
         match team.member(&route.member_id) {
+            // An agent waits until it has begun to speak.
             Some(agent) if agent.is_agent() => {
                 if self.agent_turns >= team.max_agent_turns {
-                    self.queue.put_back(route);
                     self.take_floor_from_agents().await;
                 } else {
                     self.speak(route, agent, orders).await;
                 }
             }
-            Some(human) => {
+            human => {
+                self.served();
                 self.floor_of = Some(route.parent);
-                self.hand_over(Some(human.id.clone())).await;
+                self.hand_over(human.map(|human| human.id.clone())).await;
             }
-            // Only members are queued, and the team stays.
-            None => {}
         }
+    }
+
+    /// The next one waits no more.
+    pub(super) fn served(&mut self) {
+        self.queue.pop();
+        self.tell_queue();
     }
 
     /// Gives a human the floor, the first one if none is named.
@@ -57,8 +60,6 @@ impl Conversation {
         let first = || self.team.first_human().map(|human| human.id.clone());
         self.waiting_for = to.or_else(first);
         self.status = Status::Paused;
-        self.held = false;
-        self.show();
     }
 
     async fn take_floor_from_agents(&mut self) {
@@ -73,22 +74,12 @@ impl Conversation {
 
     /// The application says something that belongs into the history.
     async fn note(&mut self, content: Box<str>) {
-        let id = self.context().next_id();
-        let note = Message {
-            id,
-            at: self.clock.now(),
-            speaker: Speaker {
-                id: "system".into(),
-                name: "filrouge".into(),
-                kind: SpeakerKind::System,
-            },
-            content,
-            routing: Routing {
-                parent: self.floor_of.clone(),
-                ..Routing::default()
-            },
-            cut: None,
+        let speaker = Speaker {
+            id: "system".into(),
+            name: "filrouge".into(),
+            kind: SpeakerKind::System,
         };
+        let note = self.message(speaker, content, Routing::to(self.floor_of.clone()));
         if let Err(failure) = self.record.message(&note).await {
             self.not_kept(NotKept::Note(note.id.clone()), &failure);
         }
@@ -145,7 +136,6 @@ impl Conversation {
     }
 
     fn tell_queue(&self) {
-        self.show();
         let queue = self.queue.iter().cloned().collect();
         self.tell(TeamEvent::Queue(queue));
     }

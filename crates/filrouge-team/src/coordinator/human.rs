@@ -7,27 +7,21 @@ use super::event::TeamEvent;
 use super::invalid;
 use super::speech::json_bytes;
 use crate::markers::Marked;
-use crate::message::{Message, MessageId, Speaker, SpeakerKind};
+use crate::message::{Message, MessageId};
 use crate::record::Status;
 use crate::team::Member;
 
 impl Conversation {
-    /// The human of this id, else the one who is waited for, else the first one.
-    pub(super) fn human(&self, id: Option<&str>) -> Result<&Member, Failure> {
-        let asked = id.or(self.waiting_for.as_deref());
-        let human = match asked {
-            Some(id) => self.team.member(id).filter(|member| !member.is_agent()),
-            None => self.team.first_human(),
-        };
-        human.ok_or_else(|| invalid(format!("no human of the team has the id {id:?}")))
+    /// The human who is waited for, else the first one.
+    pub(super) fn human(&self) -> Result<&Member, Failure> {
+        let asked = self.waiting_for.as_deref();
+        let human = asked.and_then(|id| self.team.member(id));
+        let human = human.or_else(|| self.team.first_human());
+        human.ok_or_else(|| invalid("the team has no human"))
     }
 
-    pub(super) async fn say(
-        &mut self,
-        human: Option<&str>,
-        text: &str,
-    ) -> Result<Option<MessageId>, Failure> {
-        let human = self.human(human)?.clone();
+    pub(super) async fn say(&mut self, text: &str) -> Result<Option<MessageId>, Failure> {
+        let human = self.human()?.clone();
         if text.trim().is_empty() {
             return Err(invalid("there is nothing to say"));
         }
@@ -50,7 +44,6 @@ impl Conversation {
         let id = message.id.clone();
         self.drop_waiting(marked.dropped.as_ref());
         self.agent_turns = 0;
-        self.held = false;
         self.route(&message, &marked, &human).await;
         Ok(Some(id))
     }
@@ -60,19 +53,8 @@ impl Conversation {
             self.record.task(Some(task)).await?;
             self.first_task = None;
         }
-        let id = self.context().next_id();
-        let message = Message {
-            id,
-            at: self.clock.now(),
-            speaker: Speaker {
-                id: human.id.clone(),
-                name: human.name.clone(),
-                kind: SpeakerKind::Human,
-            },
-            content: marked.content.clone(),
-            routing: marked.routing(self.floor_of.clone()),
-            cut: None,
-        };
+        let routing = marked.routing(self.floor_of.clone());
+        let message = self.message(human.speaker(), marked.content.clone(), routing);
         self.record.message(&message).await?;
         self.context().add(message.clone())?;
         self.note_speaker(&message);

@@ -9,10 +9,8 @@ use crate::record::Status;
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Failure>>;
 
 pub(super) enum Order {
-    /// By this human, else by the one who is waited for.
-    Say(Option<Box<str>>, Box<str>, Reply<Option<MessageId>>),
+    Say(Box<str>, Reply<Option<MessageId>>),
     Task(Option<Box<str>>, Reply<()>),
-    Pause(Reply<()>),
     Resume(Reply<bool>),
     Cancel(Reply<bool>),
     Close(Status, Reply<()>),

@@ -2,13 +2,12 @@
 
 use filrouge_types::{ErrorCode, Failure};
 
-use super::Running;
 use super::conversation::{Conversation, Orders};
 use super::event::{NotKept, TeamEvent, Warning};
 use super::orders::{Order, Reply, answer};
-use crate::agent::Agent;
+use crate::agent::{Agent, Ended};
 use crate::markers::{Marked, MarkerReader};
-use crate::message::{Cut, Message, MessageId, Routing, Speaker, SpeakerKind};
+use crate::message::{Cut, Message, MessageId, Routing};
 use crate::prompt::PromptBuilder;
 use crate::queue::Route;
 use crate::record::{AgentError, Speech, Status};
@@ -34,34 +33,26 @@ struct Heard {
     kept: bool,
 }
 
-/// How a speech ended.
-struct Outcome {
-    stop: Stop,
-    error: Option<AgentError>,
-    replaced: u64,
-}
-
 impl Conversation {
     /// An agent answers. Meanwhile orders are obeyed.
     pub(super) async fn speak(&mut self, route: Route, agent: &Member, orders: &mut Orders) {
         let MemberKind::Agent(command) = &agent.kind else {
             return;
         };
-        let (prompt, id) = match self.prompt(agent, &route.parent) {
-            Ok(begun) => begun,
-            Err(failure) => return self.not_begun(route, &failure),
+        let builder = PromptBuilder::new(&self.team, self.settings.window);
+        let prompt = builder.prompt(&self.context(), agent, &route.parent);
+        let prompt = match prompt {
+            Ok(prompt) => prompt,
+            Err(failure) => return self.not_begun(&failure),
         };
-        let mut message = self.empty_message(id, agent, &route);
+        let routing = Routing::to(Some(route.parent.clone()));
+        let mut message = self.message(agent.speaker(), "".into(), routing);
         let speech = match self.record.begin(&message).await {
             Ok(speech) => speech,
-            Err(failure) => return self.not_begun(route, &failure),
+            Err(failure) => return self.not_begun(&failure),
         };
-        self.running = Some(Running {
-            member_id: agent.id.clone(),
-            message_id: message.id.clone(),
-        });
+        self.served();
         self.agent_turns += 1;
-        self.show();
         self.tell(TeamEvent::Began(message.clone()));
         let mut heard = Heard {
             id: message.id.clone(),
@@ -70,55 +61,24 @@ impl Conversation {
             room: self.settings.message_bytes,
             kept: true,
         };
-        let outcome = self.hear(command, prompt, &mut heard, orders).await;
-        let Heard {
-            reader,
-            mut speech,
-            kept,
-            ..
-        } = heard;
+        let (stop, ended) = self.hear(command, prompt, &mut heard, orders).await;
+        let reader = std::mem::take(&mut heard.reader);
         let (rest, marked) = reader.finish(&self.team, &agent.id);
-        self.more(&message.id, &rest, &mut speech, kept).await;
+        self.more(&mut heard, &rest).await;
         message.content = marked.content.clone();
         message.routing = marked.routing(Some(route.parent));
-        message.cut = match &outcome.stop {
+        message.cut = match &stop {
             Stop::Cancelled(_) | Stop::Closed(..) => Some(Cut::Cancelled),
             Stop::Abandoned => Some(Cut::Interrupted),
-            Stop::Ended | Stop::TooLong => outcome.error.as_ref().map(|error| error.cut),
+            Stop::Ended | Stop::TooLong => ended.error.as_ref().map(|error| error.cut),
         };
-        let kept = speech.end(&message, outcome.error.as_ref()).await;
-        self.ended(message, &marked, outcome, kept).await;
+        let kept = heard.speech.end(&message, ended.error.as_ref()).await;
+        self.ended(message, &marked, (stop, ended), kept).await;
     }
 
-    fn prompt(&mut self, agent: &Member, answered: &str) -> Result<(String, MessageId), Failure> {
-        let builder = PromptBuilder::new(&self.team, self.settings.window);
-        let mut context = self.context();
-        let prompt = builder.prompt(&context, agent, answered)?;
-        Ok((prompt, context.next_id()))
-    }
-
-    fn not_begun(&mut self, route: Route, failure: &Failure) {
-        self.queue.put_back(route);
+    fn not_begun(&mut self, failure: &Failure) {
         self.not_kept(NotKept::Begin, failure);
         self.halt();
-    }
-
-    fn empty_message(&self, id: MessageId, agent: &Member, route: &Route) -> Message {
-        Message {
-            id,
-            at: self.clock.now(),
-            speaker: Speaker {
-                id: agent.id.clone(),
-                name: agent.name.clone(),
-                kind: SpeakerKind::Agent,
-            },
-            content: "".into(),
-            routing: Routing {
-                parent: Some(route.parent.clone()),
-                ..Routing::default()
-            },
-            cut: None,
-        }
     }
 
     async fn hear(
@@ -127,31 +87,26 @@ impl Conversation {
         prompt: String,
         heard: &mut Heard,
         orders: &mut Orders,
-    ) -> Outcome {
+    ) -> (Stop, Ended) {
         let mut agent = match Agent::start(command, prompt, self.settings.agent).await {
             Ok(agent) => agent,
             Err(error) => {
-                return Outcome {
-                    stop: Stop::Ended,
+                let ended = Ended {
                     error: Some(error),
-                    replaced: 0,
+                    ..Ended::default()
                 };
+                return (Stop::Ended, ended);
             }
         };
         let stop = self.listen(&mut agent, heard, orders).await;
-        let ended = match stop {
+        let mut ended = match stop {
             Stop::Ended => agent.end().await,
             _ => agent.kill().await,
         };
-        let error = match stop {
-            Stop::TooLong => Some(too_long(self.settings.message_bytes)),
-            _ => ended.error,
-        };
-        Outcome {
-            stop,
-            error,
-            replaced: ended.replaced,
+        if let Stop::TooLong = stop {
+            ended.error = Some(too_long(self.settings.message_bytes));
         }
+        (stop, ended)
     }
 
     async fn listen(&mut self, agent: &mut Agent, heard: &mut Heard, orders: &mut Orders) -> Stop {
@@ -169,7 +124,7 @@ impl Conversation {
                     let fits = fitting(&text, heard.room);
                     heard.room -= json_bytes(fits);
                     let shown = heard.reader.push(fits);
-                    heard.kept = self.more(&heard.id, &shown, &mut heard.speech, heard.kept).await;
+                    self.more(heard, &shown).await;
                     if fits.len() < text.len() {
                         return Stop::TooLong;
                     }
@@ -178,24 +133,20 @@ impl Conversation {
         }
     }
 
-    /// More was said. Whether the ledger has all of it: if not, the message's end, which has all of it, decides.
-    async fn more(&self, id: &str, text: &str, speech: &mut Box<dyn Speech>, kept: bool) -> bool {
+    /// More was said. If the ledger does not have all of it, the message's end, which has all of it, decides.
+    async fn more(&self, heard: &mut Heard, text: &str) {
         if text.is_empty() {
-            return kept;
+            return;
         }
         self.tell(TeamEvent::Text {
-            id: id.into(),
+            id: heard.id.clone(),
             text: text.into(),
         });
-        if !kept {
-            return false;
-        }
-        match speech.said(text).await {
-            Ok(()) => true,
-            Err(failure) => {
-                tracing::warn!(%failure, "what an agent says is kept at its end at the earliest");
-                false
-            }
+        if heard.kept
+            && let Err(failure) = heard.speech.said(text).await
+        {
+            heard.kept = false;
+            tracing::warn!(%failure, "what an agent says is kept at its end at the earliest");
         }
     }
 
@@ -203,21 +154,17 @@ impl Conversation {
         &mut self,
         message: Message,
         marked: &Marked,
-        outcome: Outcome,
+        (stop, ended): (Stop, Ended),
         kept: Result<(), Failure>,
     ) {
-        let Outcome {
-            stop,
-            error,
-            replaced,
-        } = outcome;
+        let Ended {
+            error, replaced, ..
+        } = ended;
         let id = message.id.clone();
         let whole = message.cut.is_none();
         let added = self.context().add(message.clone());
         debug_assert!(added.is_ok(), "ids are given out once");
         self.note_speaker(&message);
-        self.running = None;
-        self.show();
         self.tell(TeamEvent::Ended {
             message: message.clone(),
             error,

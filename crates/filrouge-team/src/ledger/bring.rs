@@ -126,7 +126,7 @@ pub async fn import(
     let opened = open(engine, caller, team, session, options).await?;
     let (there, redacted) = (&opened.restored.context.messages, &opened.redacted);
     let mut imported = Imported {
-        session_id: opened.restored.session_id.clone(),
+        session_id: opened.record.session_id().into(),
         added: 0,
         known: 0,
         differing: Vec::new(),
@@ -174,7 +174,7 @@ fn sorted_out<'a>(
         .map(|message| (&*message.id, message))
         .collect();
     let mut new = Vec::new();
-    for message in snapshot.messages.iter().map(|message| &**message) {
+    for message in &snapshot.messages {
         match known.get(&*message.id) {
             _ if redacted.contains(&message.id) => imported.redacted += 1,
             Some(same) if *same == message => imported.known += 1,
@@ -232,9 +232,6 @@ impl Shared {
         let recorded = self.engine.turns.record(&caller, &self.session, turn);
         recorded.await?;
         keeping.state = None;
-        for message in group {
-            keeping.messages.push(Arc::new((*message).clone()));
-        }
         Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! Opening a team's session: a new one, or one that goes on (DESIGN §11).
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use filrouge_engine::Caller;
@@ -12,7 +11,7 @@ use filrouge_types::{
 use serde::{Deserialize, Serialize};
 
 use super::hold::Hold;
-use super::read::{Conversation, read_into};
+use super::read::{self, Conversation};
 use super::turn::Keeping;
 use super::{LedgerRecord, OpenOptions, Opened, Shared, ToldState, item, members_of};
 use crate::context::Restored;
@@ -80,7 +79,7 @@ pub(crate) fn check_team(session: &Session, team_id: &str) -> Result<(), Failure
         .with_hint("deploy that team, or resume one of this team's sessions"))
 }
 
-/// Makes a session of a team's and opens it. It begins with the team's task.
+/// Makes a session of a team's and opens it.
 ///
 /// # Errors
 /// `invalid` where not all is recorded (`record = conversation`), `journal_off`, and the ledger's.
@@ -97,22 +96,7 @@ pub async fn open_new(
         ..CreateSession::default()
     };
     let session = engine.sessions.create(&caller, new).await?.into_value();
-    let opened = open(engine, caller, team, session, options).await?;
-
-    if let Some(task) = &team.task {
-        use crate::record::Record as _;
-        opened.record.task(Some(task)).await?;
-    }
-    Ok(Opened {
-        restored: Restored {
-            context: crate::context::Context {
-                team_task: team.task.clone(),
-                ..opened.restored.context
-            },
-            ..opened.restored
-        },
-        ..opened
-    })
+    open(engine, caller, team, session, options).await
 }
 
 /// Opens a session of this team's, as it was left: what was being said when its process was killed is in it, cut, and the
@@ -145,18 +129,12 @@ pub async fn read_session(
     team_id: &str,
     id: &str,
 ) -> Result<Restored, Failure> {
-    let (_, conversation) = read(engine, caller, team_id, id).await?;
-    let highest_message = conversation.highest;
-    Ok(Restored {
-        session_id: id.into(),
-        team_id: team_id.into(),
-        context: conversation.into_context(),
-        highest_message,
-    })
+    let (_, conversation) = read_with(engine, caller, team_id, id).await?;
+    Ok(conversation.into_restored())
 }
 
 /// As [`read_session`], with the session.
-pub(crate) async fn read(
+pub(crate) async fn read_with(
     engine: &Engine,
     caller: &Caller,
     team_id: &str,
@@ -165,8 +143,7 @@ pub(crate) async fn read(
     let id = session_id(id)?;
     let session = engine.sessions.get(caller, &id).await?;
     check_team(&session, team_id)?;
-    let mut conversation = Conversation::default();
-    read_into(engine, caller, &id, 0, &mut conversation).await?;
+    let conversation = read::read(engine, caller, &id, 0).await?;
     Ok((session, conversation))
 }
 
@@ -219,15 +196,12 @@ async fn held(
     let id = session.session_id.clone();
     let interrupted = end_what_was_left(&engine, hold, &id).await?;
     let caller = hold.caller()?;
-    let mut conversation = Conversation::default();
-    read_into(&engine, &caller, &id, 0, &mut conversation).await?;
-    let state = newest_state(&engine, &caller, &id, conversation.last_seq).await?;
-    let kept = conversation.messages.iter().cloned().map(Arc::new);
-    let kept = kept.collect();
-    let last_seq = conversation.last_seq;
-    let (highest, left_out) = (conversation.highest, conversation.left_out);
+    let mut conversation = read::read(&engine, &caller, &id, 0).await?;
+    let (last_seq, left_out) = (conversation.last_seq, conversation.left_out);
+    let state = newest_state(&engine, &caller, &id, last_seq).await?;
     let redacted = std::mem::take(&mut conversation.redacted);
-    let context = conversation.into_context();
+    let restored = conversation.into_restored();
+    let context = &restored.context;
     let shared = Shared {
         session: id.clone(),
         hold: hold.clone(),
@@ -236,11 +210,10 @@ async fn held(
         created_at: created_at(&session),
         snapshots: options.snapshots,
         warnings: Mutex::default(),
-        failures: AtomicU64::new(0),
         keeping: tokio::sync::Mutex::new(Keeping::new(
             context.team_task.clone(),
             state.clone(),
-            (kept, last_seq),
+            (context.messages.len() as u64, last_seq),
         )),
         engine,
     };
@@ -249,12 +222,7 @@ async fn held(
     }
     Ok(Opened {
         created_at: shared.created_at,
-        restored: Restored {
-            session_id: id.as_str().into(),
-            team_id: team.id.clone(),
-            context,
-            highest_message: highest,
-        },
+        restored,
         status: state.as_ref().map_or(Status::Active, |s| s.status),
         waiting_for: state.and_then(|s| s.waiting_for),
         interrupted,

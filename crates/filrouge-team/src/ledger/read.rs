@@ -7,8 +7,9 @@ use filrouge_engine::Engine;
 use filrouge_types::{Channel, Failure, Item, SessionId, Timestamp};
 
 use super::item::{self, Read, RedactedId};
-use crate::context::Context;
+use crate::context::{Context, Restored};
 use crate::message::{Message, MessageId};
+use crate::snapshot::SessionSnapshot;
 
 /// Items read at once.
 const PAGE: usize = 1000;
@@ -91,25 +92,39 @@ impl Conversation {
     }
 
     /// What is carried over.
-    pub(crate) fn into_context(self) -> Context {
-        Context {
-            messages: self.messages,
-            team_task: self.task,
+    pub(crate) fn into_restored(self) -> Restored {
+        Restored {
+            context: Context {
+                messages: self.messages,
+                team_task: self.task,
+            },
+            highest_message: self.highest,
         }
+    }
+
+    /// As a snapshot file has it.
+    pub(crate) fn into_snapshot(
+        self,
+        team_id: &str,
+        session: &SessionId,
+        created_at: Timestamp,
+    ) -> SessionSnapshot {
+        let id = session.as_str().into();
+        SessionSnapshot::of(team_id.into(), id, created_at, self.messages, self.task)
     }
 }
 
-/// Reads a session behind `after` into `conversation`, page by page: one is read while the one before it is taken in.
+/// Reads a session behind `after`, page by page: one is read while the one before it is taken in.
 ///
 /// # Errors
 /// The ledger's.
-pub(crate) async fn read_into(
+pub(crate) async fn read(
     engine: &Engine,
     caller: &Caller,
     session: &SessionId,
     after: u64,
-    conversation: &mut Conversation,
-) -> Result<(), Failure> {
+) -> Result<Conversation, Failure> {
+    let mut conversation = Conversation::default();
     let turns = &engine.turns;
     let mut page = turns.items(caller, session, after, PAGE).await?;
     loop {
@@ -118,7 +133,7 @@ pub(crate) async fn read_into(
         let take = async { items.iter().for_each(|item| conversation.take(item)) };
         let Some(last) = last.filter(|_| next.is_some()) else {
             take.await;
-            return Ok(());
+            return Ok(conversation);
         };
         let (read, ()) = tokio::join!(turns.items(caller, session, last, PAGE), take);
         page = read?;

@@ -1,7 +1,5 @@
 //! A turn of several speakers: from a human's message to the hand-over back to a human (docs/adr/0029).
 
-use std::sync::Arc;
-
 use filrouge_engine::spoken::{TurnEnd, UtteranceHead};
 use filrouge_engine::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn};
 use filrouge_types::{Channel, ErrorCode, Failure, ItemBody, JsonText, TurnId};
@@ -26,9 +24,8 @@ pub(super) struct Keeping {
     pub(super) state: Option<State>,
     /// Notes that stand in no turn of a human's.
     pub(super) notes: u64,
-    /// The messages of the session, as they stand in the ledger.
-    pub(super) messages: Vec<Arc<Message>>,
-    /// Up to where the session was looked through for redactions.
+    /// How many messages the session has, up to the seq that was seen last.
+    pub(super) count: u64,
     pub(super) seen: u64,
 }
 
@@ -55,15 +52,6 @@ impl Turn {
     }
 }
 
-/// Who has the floor once an agent has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Floor {
-    /// Another speaker: what was said was not the last word.
-    Speaker,
-    /// Nobody yet: the application has a note.
-    Nobody,
-}
-
 fn somebody_speaks() -> Failure {
     let what = "somebody is speaking in this session";
     Failure::new(ErrorCode::StreamOpen, what).with_hint("end what is being said first")
@@ -88,7 +76,7 @@ impl Keeping {
     pub(super) fn new(
         task: Option<Box<str>>,
         state: Option<State>,
-        (messages, seen): (Vec<Arc<Message>>, u64),
+        (count, seen): (u64, u64),
     ) -> Self {
         Self {
             turn: None,
@@ -97,7 +85,7 @@ impl Keeping {
             task,
             state,
             notes: 0,
-            messages,
+            count,
             seen,
         }
     }
@@ -115,11 +103,6 @@ impl Keeping {
         self.speaking = None;
         false
     }
-
-    fn said(&mut self, message: Message) {
-        self.state = None;
-        self.messages.push(Arc::new(message));
-    }
 }
 
 impl Shared {
@@ -129,11 +112,8 @@ impl Shared {
         keeping: &mut Keeping,
         message: &Message,
     ) -> Result<(), Failure> {
-        let floor = match message.speaker.kind {
-            SpeakerKind::System => Floor::Nobody,
-            SpeakerKind::Human | SpeakerKind::Agent => Floor::Speaker,
-        };
-        self.settle(keeping, floor).await?;
+        let is_last_word = message.speaker.kind == SpeakerKind::System;
+        self.settle(keeping, is_last_word).await?;
         let channel = match message.speaker.kind {
             SpeakerKind::Human => Channel::Question,
             SpeakerKind::Agent if message.cut.is_some() => Channel::Partial,
@@ -141,36 +121,30 @@ impl Shared {
             SpeakerKind::System => Channel::SystemNote,
         };
         let item = item_of(message, channel, None)?;
-        let masked_at = self.place(keeping, message, item).await?;
-        let message = match masked_at {
-            Some(seq) => self.as_written(message, seq).await?,
-            None => message.clone(),
-        };
-        keeping.said(message);
+        self.place(keeping, message, item).await?;
+        keeping.state = None;
         Ok(())
     }
 
-    /// Puts a message into the open turn, or begins one. Gives where it stands when something in it was masked.
+    /// Puts a message into the open turn, or begins one.
     async fn place(
         &self,
         keeping: &mut Keeping,
         message: &Message,
         item: ItemBody,
-    ) -> Result<Option<u64>, Failure> {
+    ) -> Result<(), Failure> {
         if let Some(turn) = &keeping.turn {
-            match self.append(turn.id, vec![item.clone()]).await {
+            match self.append(turn.id, item.clone()).await {
                 // Somebody else has ended it.
                 Err(failure) if failure.code == ErrorCode::TurnClosed => keeping.turn = None,
                 placed => return placed,
             }
         }
         if message.speaker.kind == SpeakerKind::System {
-            self.alone(&message.id, vec![item]).await?;
-            return Ok(None);
+            return self.alone(&message.id, vec![item]).await;
         }
-        let (turn, masked_at) = self.begin_turn(&message.id, item).await?;
-        keeping.turn = Some(turn);
-        Ok(masked_at)
+        keeping.turn = Some(self.begin_turn(&message.id, item).await?);
+        Ok(())
     }
 
     /// An agent begins to speak.
@@ -179,18 +153,15 @@ impl Shared {
         keeping: &mut Keeping,
         message: &Message,
     ) -> Result<LedgerSpeech, Failure> {
-        self.settle(keeping, Floor::Speaker).await?;
+        self.settle(keeping, false).await?;
         if keeping.speaking.is_some() {
             return Err(somebody_speaks());
         }
         item::key_of(message)?;
         if keeping.turn.is_none() {
             let key = format!("{}.asked", message.id);
-            let (turn, _) = self
-                .begin_turn(&key, item::note_item("nobody asked"))
-                .await?;
-            keeping.turn = Some(turn);
-            keeping.state = None;
+            let note = item::note_item("nobody asked");
+            keeping.turn = Some(self.begin_turn(&key, note).await?);
         }
         let Some(turn) = &mut keeping.turn else {
             return Err(somebody_speaks());
@@ -214,15 +185,15 @@ impl Shared {
         Ok(speech)
     }
 
-    /// Makes an item of what was said last, now that it shows whether it was the last word.
-    async fn settle(&self, keeping: &mut Keeping, floor: Floor) -> Result<(), Failure> {
+    /// Makes an item of what was said last, now that it shows whether it was the last word: no speaker follows it.
+    async fn settle(&self, keeping: &mut Keeping, is_last_word: bool) -> Result<(), Failure> {
         keeping.speaks();
         let (Some(ended), Some(turn)) = (&mut keeping.ended, &mut keeping.turn) else {
             return Ok(());
         };
         let channel = match ended.message.cut {
             Some(_) => Channel::Partial,
-            None if floor == Floor::Nobody && !turn.answered => Channel::Final,
+            None if is_last_word && !turn.answered => Channel::Final,
             None => Channel::Observation,
         };
         let item = self.fitting(ended, channel)?;
@@ -236,7 +207,7 @@ impl Shared {
         let ended = keeping.ended.take();
         if let Some(ended) = ended {
             turn.cut = ended.message.cut.map(|cut| (cut, ended.error));
-            keeping.said(ended.message);
+            keeping.state = None;
         }
         Ok(())
     }
@@ -259,7 +230,7 @@ impl Shared {
     /// Somebody has ended the draft, or the turn: what was said is kept all the same.
     async fn recover(&self, turn: TurnId, item: ItemBody, why: Failure) -> Result<(), Failure> {
         match why.code {
-            ErrorCode::StreamLost => self.append(turn, vec![item]).await.map(drop),
+            ErrorCode::StreamLost => self.append(turn, item).await,
             ErrorCode::TurnClosed => {
                 let key = item.item_id.clone();
                 let key = key.ok_or_else(|| why.clone())?;
@@ -278,7 +249,7 @@ impl Shared {
         if !answered && self.end_with_last_word(keeping).await? {
             return Ok(());
         }
-        self.settle(keeping, Floor::Nobody).await?;
+        self.settle(keeping, true).await?;
         let Some(turn) = &keeping.turn else {
             return Ok(());
         };
@@ -345,9 +316,8 @@ impl Shared {
             Err(failure) => return Err(failure),
         }
         keeping.turn = None;
-        if let Some(ended) = keeping.ended.take() {
-            keeping.said(ended.message);
-        }
+        keeping.ended = None;
+        keeping.state = None;
         Ok(true)
     }
 }

@@ -12,12 +12,8 @@ fn request_id(id: &str) -> Result<RequestId, Failure> {
 }
 
 impl Shared {
-    /// Gives the turn, and where its item stands when something in it was masked.
-    pub(super) async fn begin_turn(
-        &self,
-        key: &str,
-        item: ItemBody,
-    ) -> Result<(Turn, Option<u64>), Failure> {
+    /// Begins a turn with this item.
+    pub(super) async fn begin_turn(&self, key: &str, item: ItemBody) -> Result<Turn, Failure> {
         let open = OpenTurn {
             request_id: request_id(key)?,
             items: vec![item],
@@ -26,26 +22,14 @@ impl Shared {
         let caller = self.hold.ensure().await?;
         let session = self.session.clone();
         let begun = self.engine.turns.open(&caller, session, open).await?;
-        Ok((
-            Turn::new(begun.turn_id),
-            (begun.masked > 0).then_some(begun.first_seq),
-        ))
+        Ok(Turn::new(begun.turn_id))
     }
 
-    /// Gives where the first item stands when something in it was masked.
-    pub(super) async fn append(
-        &self,
-        turn: TurnId,
-        items: Vec<ItemBody>,
-    ) -> Result<Option<u64>, Failure> {
+    pub(super) async fn append(&self, turn: TurnId, item: ItemBody) -> Result<(), Failure> {
         let (caller, session) = (self.hold.ensure().await?, self.session.clone());
-        let items = AppendItems::new(items);
-        let appended = self
-            .engine
-            .turns
-            .append(&caller, session, turn, items)
-            .await?;
-        Ok((appended.masked > 0).then_some(appended.first_seq))
+        let items = AppendItems::new(vec![item]);
+        let appended = self.engine.turns.append(&caller, session, turn, items);
+        appended.await.map(drop)
     }
 
     /// Keeps items that belong to no human's question, as a turn of their own.
@@ -79,7 +63,7 @@ impl Shared {
     pub(super) async fn note(&self, keeping: &mut Keeping, note: ItemBody) -> Result<(), Failure> {
         keeping.state = None;
         match &keeping.turn {
-            Some(turn) => self.append(turn.id(), vec![note]).await.map(drop),
+            Some(turn) => self.append(turn.id(), note).await,
             None => {
                 keeping.notes += 1;
                 // Fences only grow, so that no other opening has used this key.

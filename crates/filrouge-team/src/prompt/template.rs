@@ -15,41 +15,11 @@ use std::str::FromStr;
 /// | `{{from}}` | who says the message |
 /// | `{{message}}` | the message to answer |
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template(Vec<Piece>);
+pub struct Template(Box<str>);
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
-    Text(Box<str>),
-    Value(Placeholder),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Placeholder {
-    Name,
-    Role,
-    Team,
-    Members,
-    Task,
-    History,
-    From,
-    Message,
-}
-
-impl Placeholder {
-    fn of(word: &str) -> Option<Self> {
-        Some(match word {
-            "name" => Self::Name,
-            "role" => Self::Role,
-            "team" => Self::Team,
-            "members" => Self::Members,
-            "task" => Self::Task,
-            "history" => Self::History,
-            "from" => Self::From,
-            "message" => Self::Message,
-            _ => return None,
-        })
-    }
-}
+const PLACEHOLDERS: [&str; 8] = [
+    "name", "role", "team", "members", "task", "history", "from", "message",
+];
 
 /// What is wrong with a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,26 +47,32 @@ impl FromStr for Template {
     type Err = TemplateError;
 
     fn from_str(text: &str) -> Result<Self, TemplateError> {
-        let mut pieces = Vec::new();
-        let mut rest = text;
-        while let Some((before, behind)) = rest.split_once("{{") {
-            let (word, after) = behind.split_once("}}").ok_or(TemplateError::Open)?;
-            let value = Placeholder::of(word.trim())
-                .ok_or_else(|| TemplateError::Unknown(word.trim().into()))?;
-            pieces.push(Piece::Text(before.into()));
-            pieces.push(Piece::Value(value));
-            rest = after;
+        let mut has_message = false;
+        for piece in text.split("{{").skip(1) {
+            let (word, _) = piece.split_once("}}").ok_or(TemplateError::Open)?;
+            let word = word.trim();
+            if !PLACEHOLDERS.contains(&word) {
+                return Err(TemplateError::Unknown(word.into()));
+            }
+            has_message |= word == "message";
         }
-        pieces.push(Piece::Text(rest.into()));
-        if !pieces.contains(&Piece::Value(Placeholder::Message)) {
+        if !has_message {
             return Err(TemplateError::NoMessage);
         }
-        Ok(Self(pieces))
+        Ok(Self(text.into()))
     }
 }
 
 impl Template {
-    pub(super) fn pieces(&self) -> &[Piece] {
-        &self.0
+    /// The prompt, with what each placeholder stands for.
+    pub(super) fn filled<'v>(&self, value: impl Fn(&str) -> &'v str) -> String {
+        let mut pieces = self.0.split("{{");
+        let mut filled = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let (word, text) = piece.split_once("}}").unwrap_or_default();
+            filled.push_str(value(word.trim()));
+            filled.push_str(text);
+        }
+        filled
     }
 }

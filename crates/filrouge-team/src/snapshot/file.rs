@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use filrouge_types::Timestamp;
+use serde::{Serialize, Serializer};
 
 use super::{FILE_BYTES, Problem, SessionSnapshot, SnapshotWarning, Snapshots, name, schema};
 use crate::sessions::first_words;
@@ -17,12 +18,15 @@ const AGE: [&[u8]; 2] = [
 ];
 
 /// A snapshot file, as a list shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SnapshotFile {
-    /// Where it lies.
-    pub path: PathBuf,
+    /// The team.
+    pub team_id: Box<str>,
     /// The session.
     pub session_id: Box<str>,
+    /// Where it lies.
+    #[serde(serialize_with = "displayed")]
+    pub path: PathBuf,
     /// When the session was made.
     pub created_at: Timestamp,
     /// When its newest message was said, as the file says.
@@ -34,9 +38,15 @@ pub struct SnapshotFile {
     /// The name of who spoke last.
     pub last_speaker: Option<Box<str>>,
     /// Whether there is a newer file of the same session.
+    #[serde(rename = "outdated")]
     pub is_outdated: bool,
     /// When the newest message was said.
+    #[serde(skip)]
     pub(super) newest_at: Option<Timestamp>,
+}
+
+fn displayed<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&path.display())
 }
 
 /// A team's snapshot files.
@@ -50,16 +60,8 @@ impl SnapshotWarning {
         }
     }
 
-    fn io(path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         Self::new(path, Problem::io(error))
-    }
-
-    /// The thread that wrote it has ended.
-    pub(crate) fn ended(path: PathBuf, error: &tokio::task::JoinError) -> Self {
-        Self {
-            path,
-            what: Problem::Io(io::ErrorKind::Other, error.to_string()),
-        }
     }
 }
 
@@ -80,6 +82,24 @@ impl Snapshots {
         self.put(snapshot, &path)
             .map_err(|error| SnapshotWarning::io(&path, &error))?;
         Ok(path)
+    }
+
+    /// As [`write`](Self::write), on a thread that may wait.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn save(&self, snapshot: SessionSnapshot) -> Result<PathBuf, SnapshotWarning> {
+        self.apart(move |snapshots| snapshots.write(&snapshot))
+            .await
+    }
+
+    pub(super) async fn apart<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, SnapshotWarning> + Send + 'static,
+    ) -> Result<T, SnapshotWarning> {
+        let snapshots = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&snapshots)).await;
+        done.unwrap_or_else(|e| Err(SnapshotWarning::io(self.folder(), &e.into())))
     }
 
     fn put(&self, snapshot: &SessionSnapshot, path: &Path) -> io::Result<()> {
@@ -203,12 +223,13 @@ impl Snapshots {
 fn listed(path: PathBuf, snapshot: &SessionSnapshot) -> SnapshotFile {
     let messages = &snapshot.messages;
     SnapshotFile {
-        path,
+        team_id: snapshot.team_id.clone(),
         session_id: snapshot.session_id.clone(),
+        path,
         created_at: snapshot.created_at,
         updated_at: snapshot.updated_at,
         message_count: messages.len() as u64,
-        first_words: messages.first().map(|m| first_words(m)),
+        first_words: messages.first().map(first_words),
         last_speaker: messages.last().map(|m| m.speaker.name.clone()),
         is_outdated: false,
         newest_at: messages.iter().map(|m| m.at).max(),

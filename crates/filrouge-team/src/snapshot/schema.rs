@@ -4,7 +4,6 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::sync::Arc;
 
 use filrouge_types::{ItemId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -205,9 +204,7 @@ impl WrittenMessage {
 /// Writes a snapshot.
 pub(super) fn write(snapshot: &SessionSnapshot, out: impl Write) -> serde_json::Result<()> {
     let messages = &snapshot.messages;
-    let first = messages
-        .first()
-        .map_or_else(Box::default, |m| first_words(m));
+    let first = messages.first().map_or_else(Box::default, first_words);
     let written = Written {
         schema_version: Some(SCHEMA_VERSION.into()),
         team_id: snapshot.team_id.clone(),
@@ -215,7 +212,7 @@ pub(super) fn write(snapshot: &SessionSnapshot, out: impl Write) -> serde_json::
         created_at: Moment::At(snapshot.created_at),
         updated_at: Moment::At(snapshot.updated_at),
         context: WrittenContext {
-            messages: messages.iter().map(|m| (&**m).into()).collect(),
+            messages: messages.iter().map(Into::into).collect(),
             team_task: snapshot.team_task.clone(),
             timestamp: snapshot.updated_at.as_millis(),
             version: 1,
@@ -264,7 +261,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<SessionSnapshot, Problem> {
             let what = format!("two messages are called {:?}", message.id);
             return Err(Problem::Corrupt(what));
         }
-        messages.push(Arc::new(message));
+        messages.push(message);
     }
     Ok(SessionSnapshot {
         team_id: read.team_id,

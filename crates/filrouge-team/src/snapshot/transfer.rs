@@ -1,14 +1,13 @@
 //! Snapshot files and the ledger: what one has and the other has not (DESIGN §11).
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
 
-use super::{SessionSnapshot, SnapshotFile, SnapshotWarning, Snapshots};
-use crate::ledger::open::{created_at, read};
+use super::{SnapshotFile, SnapshotWarning, Snapshots};
+use crate::ledger::open::{created_at, read_with};
 use crate::ledger::other_id;
 use crate::sessions::look;
 
@@ -41,54 +40,21 @@ pub struct Importable {
     pub unreadable: Vec<SnapshotWarning>,
 }
 
-/// Why nothing was exported.
-#[derive(Debug, thiserror::Error)]
-pub enum ExportError {
-    /// The ledger does not give the session.
-    #[error(transparent)]
-    Ledger(#[from] Failure),
-    /// The file cannot be written.
-    #[error("{0}")]
-    File(SnapshotWarning),
-}
-
 /// Writes a session's file from the ledger; who has it open is not asked.
 ///
 /// # Errors
-/// `session_not_found`, `session_erased`, `invalid` when the session is another team's; what is wrong with the file.
+/// `session_not_found`, `session_erased`, `invalid` when the session is another team's; within, what is wrong with the file.
 pub async fn export(
     engine: &Engine,
     caller: &Caller,
     team_id: &str,
     id: &str,
     snapshots: &Snapshots,
-) -> Result<PathBuf, ExportError> {
-    let snapshot = snapshot_of(engine, caller, team_id, id).await?;
-    let (snapshots, path) = (
-        snapshots.clone(),
-        snapshots.path_of(team_id, snapshot.created_at, id),
-    );
-    let written = tokio::task::spawn_blocking(move || snapshots.write(&snapshot)).await;
-    let written = written.map_err(|e| ExportError::File(SnapshotWarning::ended(path, &e)))?;
-    written.map_err(ExportError::File)
-}
-
-/// A session as a snapshot has it, from the ledger.
-async fn snapshot_of(
-    engine: &Engine,
-    caller: &Caller,
-    team_id: &str,
-    id: &str,
-) -> Result<SessionSnapshot, Failure> {
-    let (session, conversation) = read(engine, caller, team_id, id).await?;
-    let messages = conversation.messages.into_iter().map(Arc::new).collect();
-    Ok(SessionSnapshot::of(
-        team_id.into(),
-        id.into(),
-        created_at(&session),
-        messages,
-        conversation.task,
-    ))
+) -> Result<Result<PathBuf, SnapshotWarning>, Failure> {
+    let (session, conversation) = read_with(engine, caller, team_id, id).await?;
+    let created_at = created_at(&session);
+    let snapshot = conversation.into_snapshot(team_id, &session.session_id, created_at);
+    Ok(snapshots.save(snapshot).await)
 }
 
 /// What the ledger has of a file's session.
@@ -108,23 +74,16 @@ pub async fn importable(
     team_id: &str,
     snapshots: &Snapshots,
 ) -> Result<Importable, Failure> {
-    let (of, team) = (snapshots.clone(), team_id.to_owned());
-    let listed = tokio::task::spawn_blocking(move || of.list(&team)).await;
+    let team = team_id.to_owned();
+    let listed = snapshots.apart(move |snapshots| snapshots.list(&team));
     let mut found = Importable::default();
-    let files = match listed {
-        Ok(Ok((files, unreadable))) => {
+    let files = match listed.await {
+        Ok((files, unreadable)) => {
             found.unreadable = unreadable;
             files
         }
-        Ok(Err(folder)) => {
+        Err(folder) => {
             found.unreadable.push(folder);
-            return Ok(found);
-        }
-        Err(ended) => {
-            let folder = snapshots.folder_of(team_id);
-            found
-                .unreadable
-                .push(SnapshotWarning::ended(folder, &ended));
             return Ok(found);
         }
     };

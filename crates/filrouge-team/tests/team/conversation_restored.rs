@@ -1,12 +1,11 @@
 //! The same conversation, another day.
 
 use filrouge_team::context::{Context, Restored};
-use filrouge_team::coordinator::{Coordinator, Drifted, Settings, TeamEvent};
+use filrouge_team::coordinator::{Drifted, Settings, TeamEvent};
 use filrouge_team::message::{Message, Routing, Speaker, SpeakerKind};
 use filrouge_team::record::Status;
-use filrouge_types::{ErrorCode, FixedClock, Timestamp};
+use filrouge_types::{ErrorCode, Timestamp};
 
-use crate::kept::Memory;
 use crate::talk::{Talk, team};
 
 fn restored() -> Restored {
@@ -33,8 +32,6 @@ fn restored() -> Restored {
         cut: None,
     };
     Restored {
-        session_id: "session-1".into(),
-        team_id: "bridge".into(),
         context: Context {
             messages: vec![
                 message(1, "ada", SpeakerKind::Human, None),
@@ -53,14 +50,13 @@ const TASK: &str = "task = \"the file's task\"";
 
 #[tokio::test]
 async fn it_goes_on_with_its_context_and_waits_for_the_first_human() {
-    let mut talk = Talk::of(&[]).begun().await;
-    talk.coordinator.stop().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let agents = [
         ("bob", "cat > /dev/null; echo no"),
         ("carol", "cat > prompt; echo yes"),
     ];
-    let team = team(talk.folder.path(), TASK, &agents);
-    talk.begin(team, Some(restored())).unwrap();
+    let team = team(folder.path(), TASK, &agents);
+    let mut talk = Talk::begin(folder, team, Settings::default(), Some(restored())).unwrap();
     let drift = vec![Drifted {
         id: "max".into(),
         name: "MAX".into(),
@@ -72,8 +68,7 @@ async fn it_goes_on_with_its_context_and_waits_for_the_first_human() {
         (Status::Paused, Some("ada"))
     );
     assert_eq!(state.team_task.as_deref(), Some("the old task"));
-    assert!(talk.coordinator.routing_queue().is_empty());
-    assert_eq!(talk.coordinator.standing().borrow().running, None);
+    assert!(talk.queue.is_empty());
 
     // Carol spoke to ada last; max, who is gone, to zoe.
     let (said, _) = talk.said("where were we?").await;
@@ -99,8 +94,8 @@ async fn it_goes_on_with_its_context_and_waits_for_the_first_human() {
             .iter()
             .any(|word| word.starts_with("task"))
     );
-    talk.coordinator.say_as("zoe", "and I?").await.unwrap();
-    assert_eq!(talk.listen().await.0, ["zoe: and I?", "bob: no"]);
+    assert_eq!(talk.said("@zoe, and you?").await.1, "zoe");
+    assert_eq!(talk.said("and I?").await.0, ["zoe: and I?", "bob: no"]);
     assert_eq!(
         talk.coordinator.newest(usize::MAX)[..5],
         restored().context.messages
@@ -138,48 +133,12 @@ async fn a_new_session_begins_with_the_task_of_the_file() {
 }
 
 #[tokio::test]
-async fn what_is_not_this_team_s_is_refused() {
+async fn a_history_with_one_id_twice_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let clock = std::sync::Arc::new(FixedClock::at(0));
-    let (mut coordinator, _events) = Coordinator::new(clock, Settings::default());
-    let mut refused = |restored: Restored| {
-        let record = std::sync::Arc::new(Memory::default());
-        let failure = coordinator.set_team(team(folder.path(), "", &[]), record, Some(restored));
-        failure.unwrap_err()
-    };
-    let other_team = refused(Restored {
-        team_id: "bridge2".into(),
-        ..restored()
-    });
-    assert_eq!(other_team.code, ErrorCode::Invalid);
-    assert!(other_team.detail.contains("bridge2") && other_team.hint.is_some());
-    let other_session = refused(Restored {
-        session_id: "session-10".into(),
-        ..restored()
-    });
-    assert_eq!(other_session.code, ErrorCode::Invalid);
     let mut twice = restored();
-    twice
-        .context
-        .messages
-        .push(twice.context.messages[0].clone());
-    assert_eq!(refused(twice).code, ErrorCode::Invalid);
-    assert_eq!(coordinator.start().unwrap_err().code, ErrorCode::Invalid);
-    assert_eq!(
-        coordinator.say("hi").await.unwrap_err().code,
-        ErrorCode::Invalid
-    );
-}
-
-#[tokio::test]
-async fn one_session_at_a_time() {
-    let mut talk = Talk::of(&[]).begun().await;
-    let again = team(talk.folder.path(), "", &[]);
-    assert_eq!(
-        talk.begin(again.clone(), None).unwrap_err().code,
-        ErrorCode::Invalid
-    );
-    talk.coordinator.leave().await.unwrap();
-    talk.begin(again, None).unwrap();
-    assert_eq!(talk.coordinator.status(), Status::Paused);
+    let again = twice.context.messages[0].clone();
+    twice.context.messages.push(again);
+    let team = team(folder.path(), "", &[]);
+    let refused = Talk::begin(folder, team, Settings::default(), Some(twice));
+    assert_eq!(refused.err().unwrap().code, ErrorCode::Invalid);
 }

@@ -1,13 +1,10 @@
 //! The examples load, and those that can run do.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use filrouge_team::coordinator::{Coordinator, Settings};
+use filrouge_team::coordinator::Settings;
 use filrouge_team::team::Team;
-use filrouge_types::FixedClock;
 
-use crate::kept::Memory;
 use crate::talk::Talk;
 
 fn folder() -> PathBuf {
@@ -45,15 +42,8 @@ fn all_load_and_are_in_the_readme() {
 #[tokio::test]
 async fn the_bridge_is_talked_about() {
     let team = Team::read(&folder().join("bridge.toml")).unwrap();
-    let (coordinator, events) = Coordinator::new(Arc::new(FixedClock::at(0)), Settings::default());
     let folder = tempfile::tempdir().unwrap();
-    let mut talk = Talk {
-        coordinator,
-        events,
-        record: Memory::default(),
-        folder,
-    };
-    talk.begin(team, None).unwrap();
+    let mut talk = Talk::begin(folder, team, Settings::default(), None).unwrap();
     talk.listen().await;
     let (said, floor) = talk.said("We need a bridge.").await;
     let plan = "Planner: Here is a plan for \"We need a bridge.\":\n1. We measure the brook.\n2. We look for wood.\n3. We build.";

@@ -57,23 +57,24 @@ async fn talk(folder: tempfile::TempDir, session: Option<&str>) -> (Talk, Arc<dy
             .await
             .unwrap(),
     };
-    let (coordinator, events) = Coordinator::new(Arc::new(SystemClock), Settings::default());
-    let record = Memory::default();
+    let id = opened.record.session_id().to_owned();
+    let (coordinator, events) = Coordinator::start(
+        Arc::new(SystemClock),
+        Settings::default(),
+        team,
+        Arc::new(opened.record),
+        session.map(|_| opened.restored),
+    )
+    .unwrap();
     let mut talk = Talk {
         coordinator,
         events,
-        record,
+        record: Memory::default(),
         folder,
+        queue: Vec::new(),
     };
-    let id = opened.record.session_id().to_owned();
-    let restored = session.map(|_| opened.restored);
-    let drift = talk
-        .coordinator
-        .set_team(team, Arc::new(opened.record), restored)
-        .unwrap();
-    assert!(drift.is_empty());
-    talk.coordinator.start().unwrap();
-    talk.until_handed_over().await;
+    let (events, _) = talk.until_handed_over().await;
+    assert!(events.is_empty(), "nobody has left: {events:?}");
     (talk, ledger, id)
 }
 

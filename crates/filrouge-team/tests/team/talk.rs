@@ -7,6 +7,7 @@ use std::time::Duration;
 use filrouge_team::context::Restored;
 use filrouge_team::coordinator::{Coordinator, Settings, TeamEvent};
 use filrouge_team::message::Message;
+use filrouge_team::queue::Route;
 use filrouge_team::record::State;
 use filrouge_team::team::Team;
 use filrouge_team::team_file::Form;
@@ -24,6 +25,8 @@ pub(crate) struct Talk {
     pub(crate) events: UnboundedReceiver<TeamEvent>,
     pub(crate) record: Memory,
     pub(crate) folder: TempDir,
+    /// Who waits, as it was last told.
+    pub(crate) queue: Vec<Route>,
 }
 
 /// A team of Ada, Zoe (humans) and agents, each a script in the team's folder.
@@ -49,21 +52,26 @@ impl Talk {
     pub(crate) fn with(head: &str, agents: &[(&str, &str)], settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let team = team(folder.path(), head, agents);
-        let (coordinator, events) = Coordinator::new(Arc::new(FixedClock::at(7)), settings);
-        let mut talk = Self {
-            coordinator,
-            events,
-            record: Memory::default(),
-            folder,
-        };
-        talk.begin(team, None).unwrap();
-        talk
+        Self::begin(folder, team, settings, None).unwrap()
     }
 
-    pub(crate) fn begin(&mut self, team: Team, resume: Option<Restored>) -> Result<(), Failure> {
-        let record = Arc::new(self.record.clone());
-        self.coordinator.set_team(team, record, resume)?;
-        self.coordinator.start()
+    pub(crate) fn begin(
+        folder: TempDir,
+        team: Team,
+        settings: Settings,
+        restored: Option<Restored>,
+    ) -> Result<Self, Failure> {
+        let clock = Arc::new(FixedClock::at(7));
+        let record = Memory::default();
+        let kept = Arc::new(record.clone());
+        let (coordinator, events) = Coordinator::start(clock, settings, team, kept, restored)?;
+        Ok(Self {
+            coordinator,
+            events,
+            record,
+            folder,
+            queue: Vec::new(),
+        })
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -72,9 +80,13 @@ impl Talk {
 
     pub(crate) async fn event(&mut self) -> TeamEvent {
         let event = tokio::time::timeout(LONG, self.events.recv()).await;
-        event
+        let event = event
             .expect("something happens")
-            .expect("the conversation goes on")
+            .expect("the conversation goes on");
+        if let TeamEvent::Queue(routes) = &event {
+            self.queue.clone_from(routes);
+        }
+        event
     }
 
     /// All events until a human has the floor.

@@ -43,22 +43,18 @@ async fn deploy(
     said: Option<String>,
 ) -> anyhow::Result<u8> {
     let desk = Desk::new(config, opened)?;
-    if let Some(text) = said {
-        let team = read_team(&asked.file)?;
-        let asked = Once {
-            resume: asked.resume,
-            text,
-            json: config.json,
-        };
-        return once(&desk, &team, asked).await;
-    }
     let start = match (asked.resume, asked.new) {
-        (Some(None), _) => Start::Newest,
-        (Some(Some(id)), _) => Start::Session(id),
-        (None, true) => Start::New,
-        (None, false) => Start::Ask,
+        (Some(None), _) => Some(Start::Newest),
+        (Some(Some(id)), _) => Some(Start::Session(id.into())),
+        (None, true) => Some(Start::New),
+        (None, false) => None,
     };
-    repl(&desk, asked.file, start).await
+    let Some(text) = said else {
+        return repl(&desk, asked.file, start).await;
+    };
+    let team = read_team(&asked.file)?;
+    let json = config.json;
+    once(&desk, &team, Once { start, text, json }).await
 }
 
 /// What is to be said once; `None`: there is a terminal to talk at. Nobody is waited for who may not be there.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use filrouge_team::snapshot::{ExportError, export};
+use filrouge_team::snapshot::export;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 use serde_json::json;
 
@@ -30,11 +30,8 @@ pub(super) async fn run(
             let what = format!("session {id:?} is of no team");
             return Err(Failure::new(ErrorCode::Invalid, what).into());
         };
-        let written = export(&opened.engine, caller, &team, id, &snapshots).await;
-        written.map_err(|error| match error {
-            ExportError::Ledger(failure) => failure.into(),
-            ExportError::File(warning) => anyhow::anyhow!("{warning} [{}]", warning.what.code()),
-        })
+        let written = export(&opened.engine, caller, &team, id, &snapshots).await?;
+        written.map_err(|warning| anyhow::anyhow!("{warning} [{}]", warning.what.code()))
     });
     let path = written.await?;
     if config.json {

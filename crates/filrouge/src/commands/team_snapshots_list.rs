@@ -13,20 +13,17 @@ use crate::exit::Usage;
 use crate::output::{first_line, printable, say, second, show};
 use crate::team::{read_team, snapshots, teams};
 
-/// A team's id with its files.
-type OfTeam = (String, Vec<SnapshotFile>);
-
 pub(super) fn run(config: &Config, team: Option<&Path>) -> anyhow::Result<ExitCode> {
     let snapshots = snapshots(config)?.ok_or_else(no_folder)?;
     let teams = match team {
         Some(file) => vec![read_team(file)?.id.into()],
         None => teams(&snapshots).with_context(|| snapshots.folder().display().to_string())?,
     };
-    let (mut found, mut unreadable): (Vec<OfTeam>, Vec<SnapshotWarning>) = Default::default();
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for team in teams {
         match snapshots.list(&team) {
             Ok((files, warnings)) => {
-                found.push((team, files));
+                found.extend(files);
                 unreadable.extend(warnings);
             }
             Err(folder) => unreadable.push(folder),
@@ -51,22 +48,7 @@ pub(super) fn no_folder() -> Usage {
         .with_hint("set team.snapshots_dir, or FILROUGE_TEAM_SNAPSHOTS_DIR")
 }
 
-fn shown(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> Value {
-    let files = found.iter().flat_map(|(team, files)| {
-        files.iter().map(move |file| {
-            json!({
-                "team_id": team,
-                "session_id": file.session_id,
-                "path": file.path.display().to_string(),
-                "created_at": file.created_at,
-                "updated_at": file.updated_at,
-                "message_count": file.message_count,
-                "first_words": file.first_words,
-                "last_speaker": file.last_speaker,
-                "outdated": file.is_outdated,
-            })
-        })
-    });
+fn shown(found: &[SnapshotFile], unreadable: &[SnapshotWarning]) -> Value {
     let unreadable = unreadable.iter().map(|warning| {
         json!({
             "path": warning.path.display().to_string(),
@@ -74,20 +56,16 @@ fn shown(found: &[OfTeam], unreadable: &[SnapshotWarning]) -> Value {
             "detail": warning.what.to_string(),
         })
     });
-    json!({
-        "snapshots": files.collect::<Vec<_>>(),
-        "unreadable": unreadable.collect::<Vec<_>>(),
-    })
+    json!({ "snapshots": found, "unreadable": unreadable.collect::<Vec<_>>() })
 }
 
-fn write(out: &mut impl Write, found: &[OfTeam]) -> io::Result<()> {
-    let files = (found.iter()).flat_map(|(team, files)| files.iter().map(move |f| (team, f)));
-    for (team, file) in files {
+fn write(out: &mut impl Write, found: &[SnapshotFile]) -> io::Result<()> {
+    for file in found {
         let old = if file.is_outdated { "  (outdated)" } else { "" };
         writeln!(
             out,
             "{}  {}  {}  {} messages  {}{old}\n  {}",
-            printable(team),
+            printable(&file.team_id),
             first_line(&file.session_id, 256),
             second(file.updated_at),
             file.message_count,

@@ -14,7 +14,7 @@ use crate::team::{snapshots_in, told};
 
 pub(super) fn run(config: &Config, path: &Path) -> anyhow::Result<ExitCode> {
     let snapshot = read(config, path)?;
-    let messages: Vec<_> = snapshot.messages.iter().map(|one| told(one)).collect();
+    let messages: Vec<_> = snapshot.messages.iter().map(told).collect();
     let shown = json!({
         "team_id": snapshot.team_id,
         "session_id": snapshot.session_id,

@@ -8,7 +8,7 @@ use filrouge_team::snapshot::{Offer, Why, importable};
 use filrouge_team::team::Team;
 use filrouge_types::Timestamp;
 
-use super::desk::Desk;
+use super::desk::{Desk, Start};
 use super::keys::{Key, Keys};
 use super::signals::{Asked, Signals};
 use super::words::fill;
@@ -17,10 +17,8 @@ use crate::output::printable;
 /// What was chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Chosen {
-    /// A new session.
-    New,
-    /// Exactly this one.
-    Session(Box<str>),
+    /// This session.
+    Start(Start),
     /// The one in this snapshot file.
     File(PathBuf),
     /// Neither.
@@ -47,7 +45,7 @@ pub(super) async fn choose(
     let sessions = desk.sessions(team).await?;
     let offers = offers(desk, team).await?;
     if sessions.is_empty() && offers.is_empty() {
-        return Ok(Chosen::New);
+        return Ok(Chosen::Start(Start::New));
     }
     let mut choices = Choices {
         choices: sessions
@@ -101,7 +99,10 @@ fn of_session(desk: &Desk<'_>, session: &TeamSession) -> (Chosen, String) {
         session.first_words.as_deref(),
         beside,
     );
-    (Chosen::Session(session.session_id.clone()), line)
+    (
+        Chosen::Start(Start::Session(session.session_id.clone())),
+        line,
+    )
 }
 
 fn of_file(desk: &Desk<'_>, offer: &Offer) -> (Chosen, String) {
@@ -172,7 +173,7 @@ impl Choices {
                 None
             }
             Key::Enter => self.numbered(),
-            Key::Character('n' | 'N') => Some(Chosen::New),
+            Key::Character('n' | 'N') => Some(Chosen::Start(Start::New)),
             Key::Character('r' | 'R') => self.choices.first().map(|(chosen, _)| chosen.clone()),
             Key::Character(c) if c.is_ascii_digit() => {
                 self.typed.push(c);
@@ -199,7 +200,12 @@ mod tests {
     fn pressed(count: usize, keys: &str) -> Option<Chosen> {
         let mut choices = Choices {
             choices: (1..=count)
-                .map(|n| (Chosen::Session(n.to_string().into()), String::new()))
+                .map(|n| {
+                    (
+                        Chosen::Start(Start::Session(n.to_string().into())),
+                        String::new(),
+                    )
+                })
                 .collect(),
             typed: String::new(),
         };
@@ -214,7 +220,7 @@ mod tests {
     }
 
     fn session(id: &str) -> Option<Chosen> {
-        Some(Chosen::Session(id.into()))
+        Some(Chosen::Start(Start::Session(id.into())))
     }
 
     #[test]
@@ -223,7 +229,7 @@ mod tests {
             assert_eq!(pressed(3, nothing), None, "{nothing:?}");
         }
         assert_eq!(pressed(3, "!"), Some(Chosen::Nothing));
-        assert_eq!(pressed(3, "x4n"), Some(Chosen::New));
+        assert_eq!(pressed(3, "x4n"), Some(Chosen::Start(Start::New)));
         assert_eq!(pressed(3, "R"), session("1"));
         assert_eq!(pressed(3, "03"), session("3"));
         assert_eq!(pressed(1, "1"), session("1"));

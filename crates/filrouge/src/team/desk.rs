@@ -41,6 +41,17 @@ pub(crate) struct Desk<'a> {
     options: OpenOptions,
 }
 
+/// Which session is begun with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// A new one.
+    New,
+    /// The newest one.
+    Newest,
+    /// Exactly this one.
+    Session(Box<str>),
+}
+
 /// A session that goes on.
 pub(crate) struct Session {
     pub(crate) coordinator: Arc<Coordinator>,
@@ -159,6 +170,21 @@ impl<'a> Desk<'a> {
         })
     }
 
+    /// The session that is asked for.
+    ///
+    /// # Errors
+    /// As [`Self::newest`], [`Self::begin`] and [`Self::resume`].
+    pub(crate) async fn open(&self, team: &Team, start: Start) -> anyhow::Result<Session> {
+        match start {
+            Start::New => self.begin(team).await,
+            Start::Newest => {
+                let newest = self.newest(team).await?;
+                self.resume(team, &newest.session_id).await
+            }
+            Start::Session(id) => self.resume(team, &id).await,
+        }
+    }
+
     /// Begins a session.
     ///
     /// # Errors
@@ -202,10 +228,13 @@ fn session(team: &Team, opened: OpenedSession, is_resumed: bool) -> anyhow::Resu
         );
     }
     let record = Arc::new(record);
-    let (mut coordinator, events) = Coordinator::new(Arc::new(SystemClock), Settings::default());
-    let restored = is_resumed.then_some(restored);
-    coordinator.set_team(team.clone(), record.clone(), restored)?;
-    coordinator.start()?;
+    let (coordinator, events) = Coordinator::start(
+        Arc::new(SystemClock),
+        Settings::default(),
+        team.clone(),
+        record.clone(),
+        is_resumed.then_some(restored),
+    )?;
     Ok(Session {
         coordinator: Arc::new(coordinator),
         events,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use filrouge_team::snapshot::{ExportError, Snapshots, export};
+use filrouge_team::snapshot::{Snapshots, export};
 use filrouge_types::{Failure, SessionId, Timestamp};
 
 use super::desk::snapshots;
@@ -73,11 +73,7 @@ pub(crate) async fn rewrite(
     let Some(snapshots) = snapshots(config)? else {
         return Ok(());
     };
-    let written = export(&opened.engine, &caller, &team, session.as_str(), &snapshots).await;
-    let written = written.map_err(|error| match error {
-        ExportError::Ledger(failure) => failure.into(),
-        ExportError::File(warning) => anyhow::anyhow!("{warning}"),
-    })?;
+    let written = export(&opened.engine, &caller, &team, session.as_str(), &snapshots).await??;
     found
         .iter()
         .filter(|path| **path != written && path.exists())

@@ -13,13 +13,12 @@ use filrouge_team::record::Record as _;
 
 /// The first line: the session, and how much of it was there.
 pub(super) fn opened(out: &mut impl Write, session: &Session) -> io::Result<()> {
-    let team = session.coordinator.team().map(|team| team.id.clone());
     line(
         out,
         &json!({
             "event": "session",
             "session_id": session.record.session_id(),
-            "team_id": team,
+            "team_id": session.coordinator.team().id,
             "resumed": session.is_resumed,
             "message_count": session.coordinator.message_count(),
             "interrupted": session.interrupted,
@@ -65,12 +64,7 @@ fn value(event: &TeamEvent) -> Value {
         TeamEvent::Closed(state) => standing("closed", state),
         TeamEvent::TaskSet { task, by } => json!({ "event": "task", "task": task, "by": by }),
         TeamEvent::Warning(warning) => warned(warning),
-        TeamEvent::Drift(drift) => {
-            let gone = drift
-                .iter()
-                .map(|one| json!({ "id": one.id, "name": one.name }));
-            json!({ "event": "drift", "speakers": gone.collect::<Vec<_>>() })
-        }
+        TeamEvent::Drift(drift) => json!({ "event": "drift", "speakers": drift }),
         TeamEvent::NotKept { what, failure } => {
             let (what, id) = match what {
                 NotKept::Begin => ("begin", None),

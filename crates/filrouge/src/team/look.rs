@@ -50,28 +50,25 @@ impl Look {
 
     /// A name, bold and in its member's colour; of somebody who is no member now, bold alone.
     pub(crate) fn name(&self, id: &str, name: &str) -> String {
-        if !self.is_coloured {
-            return name.to_owned();
-        }
-        let own = self.members.iter().find(|(member, _)| **member == *id);
-        match own {
-            Some((_, colour)) => format!("\u{1b}[1;38;5;{colour}m{name}\u{1b}[0m"),
-            None => format!("\u{1b}[1m{name}\u{1b}[0m"),
+        match self.members.iter().find(|(member, _)| **member == *id) {
+            Some((_, colour)) => self.styled(&format!("1;38;5;{colour}"), name),
+            None => self.styled("1", name),
         }
     }
 
     /// What is beside the matter.
     pub(crate) fn dim(&self, text: &str) -> String {
-        match self.is_coloured {
-            true => format!("\u{1b}[2m{text}\u{1b}[0m"),
-            false => text.to_owned(),
-        }
+        self.styled("2", text)
     }
 
     /// What is wrong.
     pub(crate) fn wrong(&self, text: &str) -> String {
+        self.styled("31", text)
+    }
+
+    fn styled(&self, style: &str, text: &str) -> String {
         match self.is_coloured {
-            true => format!("\u{1b}[31m{text}\u{1b}[0m"),
+            true => format!("\u{1b}[{style}m{text}\u{1b}[0m"),
             false => text.to_owned(),
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use filrouge_team::coordinator::TeamEvent;
 use filrouge_team::team::Team;
 
-use super::desk::{Desk, Session};
+use super::desk::{Desk, Session, Start};
 use super::lines;
 use super::look::Look;
 use super::screen::Screen;
@@ -20,8 +20,8 @@ const NOT_KEPT: u8 = 1;
 
 /// What is to be done.
 pub(crate) struct Once {
-    /// The newest session, or this one; else a new one.
-    pub(crate) resume: Option<Option<String>>,
+    /// Which session is begun with; when it is a new one, earlier ones are named.
+    pub(crate) start: Option<Start>,
     /// What the human says.
     pub(crate) text: String,
     /// Whether events are written instead of text.
@@ -34,7 +34,7 @@ pub(crate) struct Once {
 /// As [`Desk::resume`] and [`Desk::begin`]; the ledger's.
 pub(crate) async fn once(desk: &Desk<'_>, team: &Team, asked: Once) -> anyhow::Result<u8> {
     let mut signals = Signals::taken()?;
-    let mut session = open(desk, team, asked.resume).await?;
+    let mut session = open(desk, team, asked.start).await?;
     let mut show = Show::new(desk, team, asked.json);
     let talked = talk(&mut session, &mut show, &mut signals, &asked.text).await;
     // Whatever happened, the session is given free.
@@ -50,18 +50,9 @@ pub(crate) async fn once(desk: &Desk<'_>, team: &Team, asked: Once) -> anyhow::R
     Ok(code)
 }
 
-async fn open(
-    desk: &Desk<'_>,
-    team: &Team,
-    resume: Option<Option<String>>,
-) -> anyhow::Result<Session> {
-    match resume {
-        Some(Some(id)) => return desk.resume(team, &id).await,
-        Some(None) => {
-            let newest = desk.newest(team).await?;
-            return desk.resume(team, &newest.session_id).await;
-        }
-        None => {}
+async fn open(desk: &Desk<'_>, team: &Team, start: Option<Start>) -> anyhow::Result<Session> {
+    if let Some(start) = start.filter(|start| *start != Start::New) {
+        return desk.open(team, start).await;
     }
     let sessions = desk.sessions(team).await?;
     if let Some(newest) = sessions.first() {

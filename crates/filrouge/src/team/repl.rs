@@ -12,7 +12,7 @@ use filrouge_team::team::Team;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::choose::{Chosen, choose};
-use super::desk::{Desk, Session, read_team};
+use super::desk::{Desk, Session, Start, read_team};
 use super::editor::Editor;
 use super::signals::Signals;
 use super::words::fill;
@@ -20,24 +20,16 @@ use crate::exit::Usage;
 use crate::output::{printable, say};
 use talk::{End, Talk};
 
-/// Which session is begun with.
-#[derive(Debug)]
-pub(crate) enum Start {
-    /// Whichever is chosen.
-    Ask,
-    /// A new one.
-    New,
-    /// The newest one.
-    Newest,
-    /// Exactly this one.
-    Session(String),
-}
-
-/// Talks with the team of a file, and with those that are deployed from there. Gives the exit code.
+/// Talks with the team of a file, and with those that are deployed from there; without `start` somebody chooses the session.
+/// Gives the exit code.
 ///
 /// # Errors
 /// As [`Desk::resume`] and [`Desk::begin`]; the terminal's.
-pub(crate) async fn repl(desk: &Desk<'_>, file: PathBuf, start: Start) -> anyhow::Result<u8> {
+pub(crate) async fn repl(
+    desk: &Desk<'_>,
+    file: PathBuf,
+    start: Option<Start>,
+) -> anyhow::Result<u8> {
     let terminal = Terminal::found();
     let mut signals = Signals::taken()?;
     let mut next = (read_team(&file)?, start);
@@ -55,7 +47,7 @@ pub(crate) async fn repl(desk: &Desk<'_>, file: PathBuf, start: Start) -> anyhow
         match end? {
             End::Left => return Ok(0),
             End::Signal(asked) => return Ok(asked.exit_code()),
-            End::Deploy(team) => next = (*team, Start::Ask),
+            End::Deploy(team) => next = (*team, None),
         }
     }
 }
@@ -64,28 +56,22 @@ pub(crate) async fn repl(desk: &Desk<'_>, file: PathBuf, start: Start) -> anyhow
 async fn chosen(
     desk: &Desk<'_>,
     team: &Team,
-    start: Start,
+    start: Option<Start>,
     signals: &mut Signals,
 ) -> anyhow::Result<Result<Session, u8>> {
-    let chosen = match start {
-        Start::Ask => choose(desk, team, signals).await?,
-        Start::New => Chosen::New,
-        Start::Session(id) => Chosen::Session(id.into()),
-        Start::Newest => Chosen::Session(desk.newest(team).await?.session_id),
+    let start = match start {
+        Some(start) => start,
+        None => match choose(desk, team, signals).await? {
+            Chosen::Start(start) => start,
+            Chosen::File(path) => Start::Session(taken_in(desk, team, path).await?),
+            Chosen::Nothing => {
+                say(desk.words.nothing_begun);
+                return Ok(Err(0));
+            }
+            Chosen::Signal(asked) => return Ok(Err(asked.exit_code())),
+        },
     };
-    Ok(match chosen {
-        Chosen::New => Ok(desk.begin(team).await?),
-        Chosen::Session(id) => Ok(desk.resume(team, &id).await?),
-        Chosen::File(path) => {
-            let id = taken_in(desk, team, path).await?;
-            Ok(desk.resume(team, &id).await?)
-        }
-        Chosen::Nothing => {
-            say(desk.words.nothing_begun);
-            Err(0)
-        }
-        Chosen::Signal(asked) => Err(asked.exit_code()),
-    })
+    desk.open(team, start).await.map(Ok)
 }
 
 /// Takes a snapshot file into the ledger; gives its session.

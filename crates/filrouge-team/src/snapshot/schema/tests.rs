@@ -23,7 +23,7 @@ fn read_json(json: &Value) -> Result<SessionSnapshot, Problem> {
 
 fn only(json: &Value) -> Message {
     let snapshot = read_json(json).unwrap();
-    (*snapshot.messages[0]).clone()
+    snapshot.messages[0].clone()
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn both_forms_of_speakers_are_read_and_one_is_written() {
     assert_eq!(read.at.as_millis(), 1_764_064_800_000);
 
     let at = read.at;
-    let snapshot = SessionSnapshot::of("t".into(), "s".into(), at, vec![Arc::new(read)], None);
+    let snapshot = SessionSnapshot::of("t".into(), "s".into(), at, vec![read], None);
     let mut out = Vec::new();
     write(&snapshot, &mut out).unwrap();
     let text = String::from_utf8(out.clone()).unwrap();

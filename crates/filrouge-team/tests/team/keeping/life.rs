@@ -6,7 +6,7 @@ use filrouge_team::record::{AgentError, Record, State, Status};
 use filrouge_types::{Channel, ErrorCode, SessionStatus, TurnStatus};
 
 use crate::keeping::world::{
-    World, caller, context, cut, exchange, keep, keep_with, message, paused, sid, team,
+    World, caller, context, cut, exchange, keep, keep_with, message, paused, sid,
 };
 
 async fn saved_and_restored(count: u64) {
@@ -46,7 +46,6 @@ async fn one_message_is_restored() {
     let world = world.restarted().await;
     let opened = world.open(&id).await;
     assert_eq!(opened.restored.context, context(&[said]));
-    assert_eq!(opened.restored.team_id, team().id);
     assert!(opened.interrupted.is_empty());
     let turns = world.turns(&id).await;
     assert_eq!(turns[0].status, TurnStatus::Cancelled, "nobody answered");

@@ -100,7 +100,7 @@ async fn ids_that_begin_alike_are_not_taken_for_one_another() {
         let first = &opened.restored.context.messages[0].content;
         assert_eq!(**first, format!("{id} 1"));
         opened.record.close(&paused()).await.unwrap();
-        let path = opened.record.snapshot_path().unwrap();
+        let path = world.path_of(&opened);
         let file = world.snapshots().read(&path).unwrap();
         assert_eq!(&*file.session_id, *id);
         assert_eq!(file.messages.len(), number + 1);

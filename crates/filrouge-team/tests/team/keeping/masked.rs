@@ -25,7 +25,7 @@ async fn they_are_in_neither_ledger_nor_file() {
         keep(&opened.record, &message(number, by, &content)).await;
     }
     opened.record.close(&paused()).await.unwrap();
-    let path = opened.record.snapshot_path().unwrap();
+    let path = world.path_of(&opened);
     let file = std::fs::read_to_string(&path).unwrap();
     assert!(
         !file.contains(&credential()) && file.contains("[masked:"),

@@ -116,7 +116,7 @@ async fn there_and_back(talk: Vec<(Message, bool)>) {
     opened.record.close(&paused()).await.unwrap();
     let (id, path) = (
         opened.record.session_id().to_owned(),
-        opened.record.snapshot_path().unwrap(),
+        world.path_of(&opened),
     );
     let said: Vec<Message> = talk.into_iter().map(|(message, _)| message).collect();
     let opened = world.open(&id).await;

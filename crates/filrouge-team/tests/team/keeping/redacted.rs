@@ -47,7 +47,7 @@ async fn a_redacted_message_comes_back_nowhere() {
     let id = opened.record.session_id().to_owned();
     let mut said = exchange(&opened.record, 1).await;
     said.extend(exchange(&opened.record, 3).await);
-    let path = opened.record.snapshot_path().unwrap();
+    let path = world.path_of(&opened);
     let before = world.snapshots().read(&path).unwrap();
     // While it is open, and the newest message of all.
     redact(&world, &id, seq_of(&world, &id, "msg-2").await).await;
@@ -68,7 +68,7 @@ async fn a_redacted_message_comes_back_nowhere() {
     let mut after = exchange(&opened.record, 5).await;
     opened.record.close(&paused()).await.unwrap();
     let file = world.snapshots().read(&path).unwrap();
-    let there: Vec<_> = file.messages.iter().map(|m| (**m).clone()).collect();
+    let there = file.messages;
     let mut expected = left;
     expected.append(&mut after);
     assert_eq!(there, expected);
@@ -111,7 +111,7 @@ async fn an_erased_session_is_gone_and_its_file_is_not_offered() {
     let opened = world.open_new().await;
     let id = opened.record.session_id().to_owned();
     exchange(&opened.record, 1).await;
-    let path = opened.record.snapshot_path().unwrap();
+    let path = world.path_of(&opened);
     let snapshot = world.snapshots().read(&path).unwrap();
     world
         .engine

@@ -1,7 +1,5 @@
 //! From the ledger into a file, from a file into a ledger.
 
-use std::sync::Arc;
-
 use filrouge_engine::Caller;
 use filrouge_engine::CreateSession;
 use filrouge_team::message::{Cut, Message};
@@ -15,12 +13,11 @@ use crate::keeping::world::{
 
 pub(crate) fn snapshot(session: &str, said: &[Message]) -> SessionSnapshot {
     let at = Timestamp::from_micros(1_600_000_000_000_000);
-    let messages = said.iter().cloned().map(Arc::new).collect();
     SessionSnapshot::of(
         "crew".into(),
         session.into(),
         at,
-        messages,
+        said.to_vec(),
         Some("a task".into()),
     )
 }
@@ -96,7 +93,7 @@ async fn a_file_becomes_a_session_once() {
     // The session goes on in the same file.
     exchange(&opened.record, 8).await;
     opened.record.close(&paused()).await.unwrap();
-    let path = opened.record.snapshot_path().unwrap();
+    let path = world.path_of(&opened);
     assert_eq!(
         path.file_name().unwrap(),
         "1600000000000-from-elsewhere.json"
@@ -112,7 +109,7 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
     let mut said = exchange(&opened.record, 1).await;
     opened.record.close(&paused()).await.unwrap();
     let snapshots = world.snapshots();
-    let path = opened.record.snapshot_path().unwrap();
+    let path = world.path_of(&opened);
     let mut file = snapshots.read(&path).unwrap();
     let offered = importable(&world.engine, &caller(), "crew", &snapshots)
         .await
@@ -123,9 +120,9 @@ async fn a_file_that_has_grown_elsewhere_adds_what_is_new() {
         message(4, "Ann", "yes?"),
         message(5, "Coder", "that"),
     ];
-    file.messages.extend(news.iter().cloned().map(Arc::new));
+    file.messages.extend(news.iter().cloned());
     // Somebody has changed what was said: the ledger is the truth.
-    file.messages[0] = Arc::new(message(1, "Ann", "another question"));
+    file.messages[0] = message(1, "Ann", "another question");
     snapshots.write(&file).unwrap();
     let offered = importable(&world.engine, &caller(), "crew", &snapshots)
         .await
@@ -234,6 +231,7 @@ async fn a_session_is_exported_as_it_stands() {
     let snapshots = world.snapshots();
     let path = export(&world.engine, &caller(), "crew", &id, &snapshots)
         .await
+        .unwrap()
         .unwrap();
     let file = snapshots.read(&path).unwrap();
     assert_eq!(messages_of(&file), talk());

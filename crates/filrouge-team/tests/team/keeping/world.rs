@@ -1,6 +1,6 @@
 //! A SQLite ledger with an engine, a team, and short ways to talk.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -94,6 +94,12 @@ impl World {
 
     pub(crate) fn snapshots(&self) -> Snapshots {
         Snapshots::new(self.folder.path().join("sessions"))
+    }
+
+    /// Where the snapshot file of a session lies.
+    pub(crate) fn path_of(&self, opened: &Opened) -> PathBuf {
+        let id = opened.record.session_id();
+        self.snapshots().path_of("crew", opened.created_at, id)
     }
 
     pub(crate) fn options(&self) -> OpenOptions {
@@ -275,5 +281,5 @@ pub(crate) fn context(messages: &[Message]) -> Context {
 
 /// What a snapshot has of what was said.
 pub(crate) fn messages_of(snapshot: &SessionSnapshot) -> Vec<Message> {
-    snapshot.messages.iter().map(|m| (**m).clone()).collect()
+    snapshot.messages.clone()
 }

@@ -8,7 +8,6 @@ use filrouge_team::message::SpeakerKind;
 use filrouge_team::queue::Route;
 use filrouge_team::record::Record as _;
 use filrouge_team::team::Team;
-use tokio::task::JoinHandle;
 
 use super::greeting;
 use crate::output::{printable, say};
@@ -44,15 +43,6 @@ pub(super) enum Next {
         ends: bool,
     },
     Deploy(Box<Team>),
-}
-
-/// Who has the floor.
-enum Floor {
-    Human,
-    /// Agents; what stops them is under way, or not.
-    Agents {
-        stopping: Option<JoinHandle<()>>,
-    },
 }
 
 pub(super) struct Talk<'a> {
@@ -124,35 +114,35 @@ impl<'a> Talk<'a> {
 
     async fn converse(&mut self, signals: &mut Signals) -> anyhow::Result<(End, bool)> {
         self.greet()?;
-        let mut floor = Floor::Agents { stopping: None };
+        let (mut is_humans, mut is_stopping) = (false, false);
         let mut ticks = tokio::time::interval(TURN);
         loop {
-            let is_humans = matches!(floor, Floor::Human);
             tokio::select! {
-                asked = signals.next() => match (asked, &mut floor) {
-                    (Asked::Interrupt, Floor::Agents { stopping: stopping @ None }) => {
+                asked = signals.next() => match asked {
+                    Asked::Interrupt if !is_humans && !is_stopping => {
                         self.screen.note(self.desk.words.stopping)?;
                         let coordinator = self.session.coordinator.clone();
-                        *stopping = Some(tokio::spawn(async move {
+                        is_stopping = true;
+                        tokio::spawn(async move {
                             // What comes of it is told by events.
                             let _ = coordinator.cancel().await;
-                        }));
+                        });
                     }
-                    (Asked::Interrupt, _) => return Ok((End::Left, false)),
-                    (asked, _) => return Ok((End::Signal(asked), false)),
+                    Asked::Interrupt => return Ok((End::Left, false)),
+                    asked => return Ok((End::Signal(asked), false)),
                 },
                 event = self.session.events.recv() => {
                     let Some(event) = event else {
                         return Ok((End::Left, false));
                     };
                     if self.show(&event)? && !is_humans {
-                        floor = Floor::Human;
+                        is_humans = true;
                         self.prompt()?;
                     }
                 }
                 typed = self.editor.next(), if is_humans => match self.typed(typed).await? {
                     Next::Prompt => self.prompt()?,
-                    Next::Wait => floor = Floor::Agents { stopping: None },
+                    Next::Wait => (is_humans, is_stopping) = (false, false),
                     Next::Leave { ends } => return Ok((End::Left, ends)),
                     Next::Deploy(team) => return Ok((End::Deploy(team), false)),
                 },
