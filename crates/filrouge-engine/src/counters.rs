@@ -15,21 +15,23 @@ const OTHER: &str = "other";
 
 /// A count.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+pub struct Count(AtomicU64);
 
 impl Count {
     pub(crate) fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self) -> u64 {
+    /// How many there were.
+    #[must_use]
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// Counts by key.
 #[derive(Debug)]
-pub(crate) struct Tally<K>(Mutex<BTreeMap<K, u64>>);
+pub struct Tally<K>(Mutex<BTreeMap<K, u64>>);
 
 impl<K> Default for Tally<K> {
     fn default() -> Self {
@@ -43,7 +45,9 @@ impl<K: Ord + Clone> Tally<K> {
         *counts.entry(key).or_default() += count;
     }
 
-    pub(crate) fn all(&self) -> Vec<(K, u64)> {
+    /// How many there were of each.
+    #[must_use]
+    pub fn all(&self) -> Vec<(K, u64)> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(key, n)| (key.clone(), *n)).collect()
     }
@@ -65,26 +69,37 @@ impl Tally<String> {
     }
 }
 
-/// What this process has counted since it began.
+/// What this process has counted since it began. Names that callers have chosen and that are no words, and those beyond
+/// the first 64, are counted under `other`.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) runtime_context_dropped: Count,
-    pub(crate) links_refused: Count,
-    /// Credentials that were masked, by shape.
-    pub(crate) masked: Tally<&'static str>,
-    /// Credentials that were refused, by shape.
-    pub(crate) refused: Tally<&'static str>,
-    /// Members of turns' metadata that did not reach the ledger, by name.
-    pub(crate) members: Tally<String>,
-    /// Items that did not reach the ledger, by channel.
-    pub(crate) items: Tally<String>,
-    pub(crate) leases: Count,
-    pub(crate) lease_timeouts: Count,
-    pub(crate) leases_refused: Count,
-    pub(crate) events_dropped: Count,
-    pub(crate) checkpoints: Count,
-    pub(crate) writes_refused: Tally<&'static str>,
-    pub(crate) resumes: Tally<(&'static str, &'static str)>,
+pub struct Counters {
+    /// Members of `runtime_context` that were forgotten because they are not on the allow-list.
+    pub runtime_context_dropped: Count,
+    /// Writes under an identity that were refused because the session is somebody else's.
+    pub links_refused: Count,
+    /// Credentials that were masked in what was written, by shape; values of `runtime_context` under `runtime_context`.
+    pub masked: Tally<&'static str>,
+    /// Credentials in writes that were refused for them, by shape.
+    pub refused: Tally<&'static str>,
+    /// Members of turns' metadata that did not reach the ledger because they are not on the list, by name.
+    pub members: Tally<String>,
+    /// Items that did not reach the ledger because conversations alone are recorded, by channel.
+    pub items: Tally<String>,
+    /// Leases that were taken, also again by who held them.
+    pub leases: Count,
+    /// Leases that were waited for in vain.
+    pub lease_timeouts: Count,
+    /// Leases that somebody else held, and that were not waited for.
+    pub leases_refused: Count,
+    /// Events of filrouge itself that a session had no room for: it keeps the last tenth for the application.
+    pub events_dropped: Count,
+    /// Checkpoints that were put.
+    pub checkpoints: Count,
+    /// Writes that a lease has refused, by their codes: `stale_fence`, `lease_expired`, `lease_held`.
+    pub writes_refused: Tally<&'static str>,
+    /// Sessions that were gone on with, by source and by what it was instead of the newest checkpoint: `none`,
+    /// `older_checkpoint`, `replay`, `trimmed`.
+    pub resumes: Tally<(&'static str, &'static str)>,
 }
 
 impl Counters {
@@ -100,40 +115,4 @@ impl Counters {
             self.writes_refused.add(code.as_str(), 1);
         }
     }
-
-    /// What was counted of live calls.
-    pub(crate) fn calls(&self) -> CallCounts {
-        let resumes = self.resumes.all().into_iter();
-        CallCounts {
-            leases: self.leases.get(),
-            lease_timeouts: self.lease_timeouts.get(),
-            leases_refused: self.leases_refused.get(),
-            events_dropped: self.events_dropped.get(),
-            checkpoints: self.checkpoints.get(),
-            writes_refused: self.writes_refused.all(),
-            resumes: resumes
-                .map(|((source, fallback), n)| (source, fallback, n))
-                .collect(),
-        }
-    }
-}
-
-/// What this process has counted of live calls since it began.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallCounts {
-    /// Leases that were taken, also again by who held them.
-    pub leases: u64,
-    /// Leases that were waited for in vain.
-    pub lease_timeouts: u64,
-    /// Leases that somebody else held, and that were not waited for.
-    pub leases_refused: u64,
-    /// Events of filrouge itself that a session had no room for: it keeps the last tenth for the application.
-    pub events_dropped: u64,
-    /// Checkpoints that were put.
-    pub checkpoints: u64,
-    /// Writes that a lease has refused, by their codes: `stale_fence`, `lease_expired`, `lease_held`.
-    pub writes_refused: Vec<(&'static str, u64)>,
-    /// Sessions that were gone on with, by source and by what it was instead of the newest checkpoint: `none`,
-    /// `older_checkpoint`, `replay`, `trimmed`.
-    pub resumes: Vec<(&'static str, &'static str, u64)>,
 }

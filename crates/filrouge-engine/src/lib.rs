@@ -49,7 +49,7 @@ pub use calls::{
     ResumeSession, Resumed, SaveCheckpoint, Webhook,
 };
 pub use conversation::Conversation;
-pub use counters::CallCounts;
+pub use counters::{Count, Counters, Tally};
 pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
     Stats, Streams, Turns, Upkeep,

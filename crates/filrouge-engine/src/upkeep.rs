@@ -8,7 +8,7 @@ use filrouge_store::verify::Report;
 use filrouge_types::{ErrorCode, Failure};
 use tokio::sync::watch;
 
-use crate::counters::CallCounts;
+use crate::counters::Counters;
 use crate::engine::Upkeep;
 
 mod index;
@@ -81,55 +81,16 @@ impl Upkeep {
         self.ledger.writer()
     }
 
-    /// How many members of `runtime_context` were forgotten because they are not on the allow-list.
+    /// What this process has counted.
     #[must_use]
-    pub fn runtime_context_dropped(&self) -> u64 {
-        self.counters.runtime_context_dropped.get()
-    }
-
-    /// How many writes under an identity were refused because the session is somebody else's.
-    #[must_use]
-    pub fn links_refused(&self) -> u64 {
-        self.counters.links_refused.get()
-    }
-
-    /// How many members of turns' metadata did not reach the ledger because they are not on the list, by name; names
-    /// that are no words, and those beyond the first 64, under `other`.
-    #[must_use]
-    pub fn metadata_dropped(&self) -> Vec<(String, u64)> {
-        self.counters.members.all()
-    }
-
-    /// How many items did not reach the ledger because conversations alone are recorded, by channel; channels that are
-    /// no words, and those beyond the first 64, under `other`.
-    #[must_use]
-    pub fn items_not_recorded(&self) -> Vec<(String, u64)> {
-        self.counters.items.all()
-    }
-
-    /// How many credentials were masked in what was written, by the name of their shape; values of `runtime_context`
-    /// under `runtime_context`.
-    #[must_use]
-    pub fn credentials_masked(&self) -> Vec<(&'static str, u64)> {
-        self.counters.masked.all()
-    }
-
-    /// How many credentials were met in writes that were refused for them, by the name of their shape.
-    #[must_use]
-    pub fn credentials_refused(&self) -> Vec<(&'static str, u64)> {
-        self.counters.refused.all()
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// How many values of `runtime_context` could not be held, so that they are not masked when they come back.
     #[must_use]
     pub fn runtime_context_lost(&self) -> u64 {
         self.secrets.lost()
-    }
-
-    /// What this process has counted of live calls.
-    #[must_use]
-    pub fn call_counts(&self) -> CallCounts {
-        self.counters.calls()
     }
 
     /// Verifies the whole store.

@@ -67,15 +67,15 @@ async fn store(app: &App, all: &mut Registry) {
 fn secrets(app: &App, all: &mut Registry) {
     let upkeep = &app.upkeep;
     rows! { all:
-        ConstCounter "runtime_context_dropped" "Members of runtime_context that were forgotten" = upkeep.runtime_context_dropped();
+        ConstCounter "runtime_context_dropped" "Members of runtime_context that were forgotten" = upkeep.counters().runtime_context_dropped.get();
         ConstCounter "runtime_context_lost" "Values of runtime_context that could not be held to be masked" = upkeep.runtime_context_lost();
     }
     let outcome = |outcome, counts: Vec<(&'static str, u64)>| {
         let counts = counts.into_iter();
         counts.map(move |(shape, count)| ([shape, outcome], count))
     };
-    let masked = outcome("masked", upkeep.credentials_masked());
-    let refused = outcome("refused", upkeep.credentials_refused());
+    let masked = outcome("masked", upkeep.counters().masked.all());
+    let refused = outcome("refused", upkeep.counters().refused.all());
     let help = "Credentials that were masked, or that writes were refused for, by shape";
     let labels = ["shape", "outcome"];
     by(all, ("credentials", help), labels, masked.chain(refused));
@@ -93,7 +93,7 @@ fn scopes(app: &App, all: &mut Registry) {
         ConstGauge "hot_removals_waiting" "Removals from the hot store that are still to be done" = counts.removals_waiting;
         ConstCounter "hot_failures" "Requests to the hot store that failed" = counts.hot_failures;
         ConstCounter "logins" "Ephemeral sessions that got an owner and went to the ledger" = counts.logins;
-        ConstCounter "links_refused" "Links that were refused because the session has another owner" = upkeep.links_refused();
+        ConstCounter "links_refused" "Links that were refused because the session has another owner" = upkeep.counters().links_refused.get();
         ConstCounter "late_turns_refused" "Turns that stayed behind in the hot store because the ledger did not take them" = counts.late_refused;
         ConstCounter "ephemeral_went_back" "Ephemeral sessions that were forgotten because the hot store had lost writes" = counts.ephemeral.went_back;
         ConstCounter "ephemeral_damaged" "Ephemeral sessions that were forgotten because their rows were not what was written" = counts.ephemeral.damaged;
@@ -123,30 +123,30 @@ fn scopes(app: &App, all: &mut Registry) {
     let help = "Turns that came from the hot store to the ledger";
     by(all, ("backfilled_turns", help), ["when"], turns);
     let one = |(word, count)| ([word], count);
-    let members = upkeep.metadata_dropped().into_iter().map(one);
+    let members = upkeep.counters().members.all().into_iter().map(one);
     let help = "Members of metadata that did not go to the ledger, by name";
     by(all, ("metadata_dropped", help), ["key"], members);
-    let items = upkeep.items_not_recorded().into_iter().map(one);
+    let items = upkeep.counters().items.all().into_iter().map(one);
     let help = "Items that did not go to the ledger, by channel";
     by(all, ("items_not_recorded", help), ["channel"], items);
 }
 
 /// Live calls (DESIGN §6).
 fn calls(app: &App, all: &mut Registry) {
-    let counts = app.upkeep.call_counts();
+    let counts = app.upkeep.counters();
     rows! { all:
-        ConstCounter "leases" "Leases that were taken, also again by who held them" = counts.leases;
-        ConstCounter "lease_timeouts" "Leases that were waited for in vain" = counts.lease_timeouts;
-        ConstCounter "leases_refused" "Leases that somebody else held, and that were not waited for" = counts.leases_refused;
-        ConstCounter "call_events_dropped" "Events of live calls that a session had no room for" = counts.events_dropped;
-        ConstCounter "checkpoints" "Checkpoints that were put" = counts.checkpoints;
+        ConstCounter "leases" "Leases that were taken, also again by who held them" = counts.leases.get();
+        ConstCounter "lease_timeouts" "Leases that were waited for in vain" = counts.lease_timeouts.get();
+        ConstCounter "leases_refused" "Leases that somebody else held, and that were not waited for" = counts.leases_refused.get();
+        ConstCounter "call_events_dropped" "Events of live calls that a session had no room for" = counts.events_dropped.get();
+        ConstCounter "checkpoints" "Checkpoints that were put" = counts.checkpoints.get();
     }
-    let refused = counts.writes_refused.into_iter();
+    let refused = counts.writes_refused.all().into_iter();
     let refused = refused.map(|(code, count)| ([code], count));
     let help = "Writes that a lease has refused, by code";
     by(all, ("lease_refusals", help), ["code"], refused);
-    let resumes = counts.resumes.into_iter();
-    let resumes = resumes.map(|(source, fallback, count)| ([source, fallback], count));
+    let resumes = counts.resumes.all().into_iter();
+    let resumes = resumes.map(|((source, fallback), count)| ([source, fallback], count));
     let help =
         "Sessions that were gone on with, by source and by what stood in for the newest checkpoint";
     by(all, ("resumes", help), ["source", "fallback"], resumes);

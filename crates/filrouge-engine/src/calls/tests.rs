@@ -306,8 +306,11 @@ async fn what_was_not_waited_for_is_no_timeout_and_each_waiter_is_told_of_once()
     let world = World::new();
     world.resume("a").await.unwrap();
     world.resume("b").await.unwrap_err();
-    let counts = world.engine.upkeep.call_counts();
-    assert_eq!((counts.lease_timeouts, counts.leases_refused), (0, 1));
+    let counts = world.engine.upkeep.counters();
+    assert_eq!(
+        (counts.lease_timeouts.get(), counts.leases_refused.get()),
+        (0, 1)
+    );
     assert_eq!(world.timeouts_told().await, 0);
     for holder in ["b", "b", "c"] {
         let refused = world
@@ -317,8 +320,11 @@ async fn what_was_not_waited_for_is_no_timeout_and_each_waiter_is_told_of_once()
             .await;
         assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
     }
-    let counts = world.engine.upkeep.call_counts();
-    assert_eq!((counts.lease_timeouts, counts.leases_refused), (3, 1));
+    let counts = world.engine.upkeep.counters();
+    assert_eq!(
+        (counts.lease_timeouts.get(), counts.leases_refused.get()),
+        (3, 1)
+    );
     assert_eq!(world.timeouts_told().await, 2);
 }
 
@@ -335,8 +341,11 @@ async fn a_webhook_that_is_answered_in_the_end_is_no_timeout() {
         matches!(&entered, Entered::Answered(t) if t.turn_id == turn.turn_id),
         "{entered:?}"
     );
-    let counts = world.engine.upkeep.call_counts();
-    assert_eq!((counts.lease_timeouts, counts.leases_refused), (0, 0));
+    let counts = world.engine.upkeep.counters();
+    assert_eq!(
+        (counts.lease_timeouts.get(), counts.leases_refused.get()),
+        (0, 0)
+    );
     assert_eq!(world.timeouts_told().await, 0);
 }
 
@@ -445,7 +454,7 @@ async fn filrouge_leaves_room_for_the_events_of_the_application() {
         .resume(&caller(), &sid(), by("b", 1))
         .await;
     assert_eq!(refused.unwrap_err().code, ErrorCode::LeaseTimeout);
-    assert_eq!(world.engine.upkeep.call_counts().events_dropped, 1);
+    assert_eq!(world.engine.upkeep.counters().events_dropped.get(), 1);
     let last = event(9_000);
     let recorded = world.engine.events.record(&caller(), sid(), last).await;
     assert!(!recorded.unwrap().replayed);

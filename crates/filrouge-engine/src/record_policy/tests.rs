@@ -132,7 +132,7 @@ async fn a_conversation_is_questions_and_answers() {
         ["question", "partial", "error", "final"]
     );
     let expected = ["mine", "plan", "thought", "tool_call", "tool_result"].map(|name| (name, 1));
-    assert_eq!(engine.upkeep.items_not_recorded(), counts(&expected));
+    assert_eq!(engine.upkeep.counters().items.all(), counts(&expected));
     let report = engine.ledger().verify(None).await.unwrap();
     assert!(report.findings.is_empty(), "{report:?}");
 }
@@ -147,7 +147,7 @@ async fn a_tenant_has_its_own_policy() {
         .append(&caller, session(), turn.turn_id, items(&["thought"]));
     assert_eq!(done.await.unwrap().not_recorded, 0);
     assert_eq!(channels(&engine, &caller).await, ["question", "thought"]);
-    assert!(engine.upkeep.items_not_recorded().is_empty());
+    assert!(engine.upkeep.counters().items.all().is_empty());
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn what_is_left_out_whole_is_refused_as_if_it_were_not() {
         refused
     );
     assert_eq!(
-        engine.upkeep.items_not_recorded(),
+        engine.upkeep.counters().items.all(),
         counts(&[("thought", 2)]),
         "refusals do not count"
     );
@@ -292,7 +292,7 @@ async fn a_retry_of_what_is_left_out_whole() {
     assert!(again.replayed && again.first_seq == again.last_seq + 1);
     assert_eq!(again.not_recorded, 2);
     assert_eq!(
-        engine.upkeep.items_not_recorded(),
+        engine.upkeep.counters().items.all(),
         counts(&[("plan", 1), ("thought", 1)])
     );
     // What names its place, or has an item without a name, is no retry.
@@ -326,7 +326,7 @@ async fn retries_count_once() {
         assert_eq!((done.replayed, done.not_recorded), (replayed, 1));
     }
     assert_eq!(
-        engine.upkeep.items_not_recorded(),
+        engine.upkeep.counters().items.all(),
         counts(&[("plan", 1), ("thought", 1)])
     );
 }
@@ -371,7 +371,7 @@ async fn members_that_are_not_listed_do_not_reach_the_ledger() {
         .unwrap();
     assert_eq!(new.metadata.as_str(), r#"{"channel":"web"}"#);
     let dropped = [("chunks", 1), ("other", 1), ("prompt", 1), ("trace", 1)];
-    assert_eq!(engine.upkeep.metadata_dropped(), counts(&dropped));
+    assert_eq!(engine.upkeep.counters().members.all(), counts(&dropped));
 }
 
 #[tokio::test]
