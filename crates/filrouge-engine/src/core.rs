@@ -7,7 +7,6 @@ use filrouge_store::command::{Command, Interrupt, Outcome, Scope, Write};
 use filrouge_store::{Durability, Entropy, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, Turn};
 
-use crate::claim::Claim;
 use crate::counters::Counters;
 use crate::following::Live;
 use crate::scopes::TwoScopes;
@@ -81,34 +80,29 @@ impl Core {
     }
 
     pub(crate) async fn write(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
-        match self.index.get() {
-            Some(indexing) => self.write_and_forget(indexing, scope, write).await,
-            None => self.put(scope, write).await,
+        match write.takes_away() {
+            true => self.write_and_forget(scope, write).await,
+            false => self.put(scope, write).await,
         }
     }
 
+    /// Writes, counts and reports.
     pub(crate) async fn put(&self, scope: &Scope, write: Write) -> Result<Stored, Failure> {
-        let trace = Trace::begin(scope, &write);
-        let claim = Claim::of(scope, &write);
         let scope = scope.clone();
-        let written = self.ledger.write(Command { scope, write }).await;
-        if let (Some(claim), Err(failure)) = (claim, &written)
-            && claim.is_refused(failure)
-        {
-            self.counters.links_refused.add(1);
-        }
-        if let Err(failure) = &written {
-            self.counters.write_refused(failure.code);
-        }
-        let stored = written?;
-        if stored.durability == Durability::Spooled {
+        let command = Command { scope, write };
+        let trace = Trace::begin(&command);
+        let written = self.ledger.write(command).await;
+        match &written {
             // Its lines follow once it is durable in the ledger.
-            return Ok(stored);
+            Ok(stored) if stored.durability == Durability::Spooled => {}
+            Ok(stored) => trace.iter().for_each(|trace| trace.done(&stored.outcome)),
+            Err(failure) => {
+                let refused = trace.is_some_and(|trace| trace.is_refused_claim(failure));
+                self.counters.links_refused.add(u64::from(refused));
+                self.counters.write_refused(failure.code);
+            }
         }
-        if let Some(trace) = trace {
-            trace.done(&stored.outcome);
-        }
-        Ok(stored)
+        written
     }
 
     /// A write that answers with a turn; what was `masked` in it counts unless it is a replay.

@@ -20,7 +20,6 @@ pub mod spool;
 pub mod stream;
 
 mod calls;
-mod claim;
 mod conversation;
 mod core;
 mod counters;

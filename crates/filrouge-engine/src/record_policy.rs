@@ -3,10 +3,11 @@
 
 use filrouge_store::Scope;
 use filrouge_store::hot::{Keep, KeepItems};
-use filrouge_types::{Channel, Failure, ItemBody, RawJson, SessionId, TenantId};
+use filrouge_types::{Channel, Failure, RawJson, SessionId, TenantId};
 
 use crate::core::Core;
 use crate::metadata::{Nulls, without_addresses};
+use crate::validate::Checked;
 
 /// What one write leaves out.
 #[derive(Debug, Default)]
@@ -34,10 +35,10 @@ impl LeftOut {
 /// The items that are kept.
 pub(crate) fn kept_items(
     record: KeepItems,
-    mut items: Vec<ItemBody>,
+    mut items: Vec<Checked>,
     left: &mut LeftOut,
-) -> Vec<ItemBody> {
-    items.retain(|item| left.keeps(record, &item.channel));
+) -> Vec<Checked> {
+    items.retain(|item| left.keeps(record, &item.body.channel));
     items
 }
 
@@ -72,13 +73,9 @@ impl Core {
     }
 
     /// Items in whose metadata addresses are hashes.
-    pub(crate) fn hashed_items(
-        &self,
-        tenant: &TenantId,
-        mut items: Vec<ItemBody>,
-    ) -> Vec<ItemBody> {
-        for item in &mut items {
-            item.metadata = self.hashed(tenant, item.metadata.take());
+    pub(crate) fn hashed_items(&self, tenant: &TenantId, mut items: Vec<Checked>) -> Vec<Checked> {
+        for Checked { body, .. } in &mut items {
+            body.metadata = self.hashed(tenant, body.metadata.take());
         }
         items
     }

@@ -16,8 +16,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use filrouge_store::command::{Command, Outcome, Scope, Write};
 use filrouge_store::hot::{AsOf, Edition, EphemeralSessions, HotKey, HotStore};
+use filrouge_store::ledger::{About, Inspect, Layer};
 use filrouge_store::read::session_conflict;
 use filrouge_store::{Durability, Entropy, Keyring, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, IdentityId, SessionId, TenantId};
@@ -49,7 +51,6 @@ use copies::{Begun, Copies, Removal};
 use gate::LedgerGate;
 use recent::FILLS;
 use route::{InLedger, Place, identity_of};
-use step::Kind;
 use tally::Tally;
 use verified::Sightings;
 
@@ -59,6 +60,9 @@ const KNOWN: usize = 65_536;
 const FILLED: usize = 16_384;
 /// How often an ephemeral session that must not be is told to go, and how long after the time before.
 const GOING: (u32, Duration) = (3, Duration::from_millis(50));
+
+/// How long closing waits for what the hot store is still to be told.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// A durable ledger with a hot store in front.
 pub struct TwoScopes {
@@ -81,6 +85,41 @@ pub struct TwoScopes {
     alone: Cache<HotKey, u64>,
     /// Held by each write that takes something away, until it is done.
     clearing: Arc<RwLock<()>>,
+}
+
+#[async_trait]
+impl Layer for TwoScopes {
+    fn behind(&self) -> &dyn Ledger {
+        self.ledger.as_ref()
+    }
+
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+        if command.write.takes_away() {
+            return self.written_to_the_end(command).await;
+        }
+        self.written(command).await
+    }
+
+    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
+        match about {
+            About::Session(scope, session) => self.inspect_session(scope, session, question).await,
+            about => self.ledger.inspect(about, question).await,
+        }
+    }
+
+    async fn close(&self) {
+        let settled = async {
+            let _none_under_way = self.clearing.write().await;
+            self.copies.settle().await;
+        };
+        if tokio::time::timeout(CLOSING, settled).await.is_err() {
+            tracing::warn!(
+                steps = self.copies.waiting(),
+                "[SESSIONS][HOT] not all was told before the end"
+            );
+        }
+        self.ledger.close().await;
+    }
 }
 
 impl TwoScopes {
@@ -147,6 +186,9 @@ impl TwoScopes {
 
     /// A write where its session is.
     async fn written(&self, command: Command) -> Result<Stored, Failure> {
+        if !self.has_scopes() {
+            return self.put(command).await;
+        }
         match self.place_of_write(&command).await? {
             Place::Ledger => self.write_durable(command).await,
             Place::Hot => self.write_ephemeral(command).await,
@@ -174,9 +216,9 @@ impl TwoScopes {
         let Some(session) = command.write.session_id() else {
             return self.ledger.write(command).await;
         };
-        let (key, kind) = (self.key(&command.scope, session), Kind::of(&command.write));
+        let key = self.key(&command.scope, session);
         let scope = command.scope.clone();
-        let begun = (kind == Kind::Clears).then(|| self.copies.begin(key));
+        let begun = command.write.takes_away().then(|| self.copies.begin(key));
         let written = self.ledger.write(command).await;
         let stored = match (written, begun) {
             (Ok(stored), Some(begun)) => {
@@ -195,7 +237,7 @@ impl TwoScopes {
             (written, None) => written?,
         };
         self.saw_put(key, &scope, &stored.outcome);
-        self.tell(key, kind, &stored.outcome);
+        self.tell(key, &stored.outcome);
         Ok(stored)
     }
 
@@ -234,11 +276,11 @@ impl TwoScopes {
     }
 
     /// Tells the copy of a write.
-    fn tell(&self, key: HotKey, kind: Kind, outcome: &Outcome) {
+    fn tell(&self, key: HotKey, outcome: &Outcome) {
         if step::put_of(outcome).is_none() || !self.copies.takes() {
             return;
         }
-        match step::step(kind, outcome, &key, &self.keyring) {
+        match step::step(outcome, &key, &self.keyring) {
             Ok(Some(step)) => self.copies.send(key, step),
             Ok(None) => {}
             Err(failure) => tracing::error!(%key, %failure, "a copy is not told of a write"),
@@ -263,7 +305,7 @@ impl TwoScopes {
     fn unsearched(&self, command: &Command) -> Option<(Scope, SessionId, IdentityId)> {
         let scope = &command.scope;
         let session = command.write.session_id()?;
-        let identity = identity_of(command).filter(|_| self.has_scopes())?;
+        let identity = identity_of(command)?;
         let known = self.known.get(&self.key(scope, session));
         let due = !known.is_some_and(|known| known.searched);
         due.then(|| (scope.clone(), session.clone(), identity.clone()))

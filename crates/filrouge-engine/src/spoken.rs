@@ -6,6 +6,8 @@
 
 mod utterance;
 
+use std::sync::Arc;
+
 use filrouge_store::command::{Interrupt, NewSession, SINCE_EVER, Scope, Write};
 use filrouge_store::hot::KeepItems;
 use filrouge_store::record::StartEvent;
@@ -73,7 +75,7 @@ impl Turns {
         };
         let session = NewSession::bare(session);
         let start = self.seal_start(session, event, items, TurnStatus::Open, None, false)?;
-        self.write_turn(scope, Write::Start(Box::new(start)), &masked)
+        self.write_turn(scope, Write::Start(Arc::new(start)), &masked)
             .await
     }
 
@@ -106,9 +108,8 @@ impl Core {
         scope: &Scope,
         items: Vec<ItemBody>,
     ) -> Result<(Vec<ItemBody>, Masked), Failure> {
-        self.limits().items(&items, Author::Caller)?;
-        let items = self.hashed_items(&scope.tenant, items);
-        self.sift(self.sieve(None), |sieve| sieve.items(items))
+        let items = self.limits().items(items, Author::Caller)?;
+        self.sifted_items(&scope.tenant, self.sieve(None), items)
     }
 }
 

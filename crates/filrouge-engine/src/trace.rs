@@ -1,26 +1,20 @@
-//! One line for each write that puts items into a session, once it is durable: `[SESSIONS][PERSIST_TRACE]`
-//! (DESIGN §12). Ids, seqs, counts and times; never content.
+//! What the log reports of a write: a line for each that puts items into a session, once it is durable,
+//! `[SESSIONS][PERSIST_TRACE]` (DESIGN §12), and one for each claim that is refused, `[SESSIONS][LINK_REFUSED]` (§7). Ids,
+//! seqs, counts and times; never content.
 
 use std::time::{Duration, Instant};
 
-use filrouge_store::command::{Close, Ending, Outcome, Put, PutDraft, Scope, Start, Write};
-use filrouge_store::draft::StreamId;
-use filrouge_types::{RequestId, SessionId, TenantId, TurnId};
+use filrouge_store::command::{Close, Command, Ending, Outcome, Put, PutDraft, Start, Write};
+use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
 use crate::calls::{journal, word};
 
-/// A write under way, as its line will tell of it.
+/// A write under way of which a line may be due.
 pub(crate) struct Trace {
-    op: &'static str,
-    tenant: TenantId,
+    /// The word for a write that puts items or a draft.
+    op: Option<&'static str>,
+    command: Command,
     session: SessionId,
-    turn: Option<TurnId>,
-    request: Option<RequestId>,
-    stream: Option<StreamId>,
-    /// Of a draft: its chunk, and how many pieces have grown.
-    draft: Option<(u64, usize)>,
-    /// Whether it is made under a lease: its items are of a live call.
-    of_call: bool,
     began: Instant,
 }
 
@@ -32,95 +26,111 @@ struct Told<'a> {
 }
 
 impl Trace {
-    /// Begins to measure a write; `None` for one that puts neither items nor drafts.
-    pub(crate) fn begin(scope: &Scope, write: &Write) -> Option<Self> {
-        let mut trace = Self {
-            op: op(write)?,
-            tenant: scope.tenant.clone(),
-            session: write.session_id()?.clone(),
-            turn: None,
-            request: None,
-            stream: None,
-            draft: None,
-            of_call: scope.hold.is_some(),
+    /// Begins to measure a write; `None` for one of which no line is due.
+    pub(crate) fn begin(command: &Command) -> Option<Self> {
+        let op = op(&command.write);
+        if op.is_none() && claimed(command).is_none() {
+            return None;
+        }
+        Some(Self {
+            op,
+            session: command.write.session_id()?.clone(),
+            command: command.clone(),
             began: Instant::now(),
-        };
-        match write {
-            Write::Start(start) => trace.request = Some(start.event.request_id.clone()),
+        })
+    }
+
+    /// Reports a claim that was refused because the session is somebody else's; whether it was one.
+    pub(crate) fn is_refused_claim(&self, failure: &Failure) -> bool {
+        let foreign = matches!(
+            failure.code,
+            ErrorCode::SessionLinked | ErrorCode::SessionConflict
+        );
+        let claimed = claimed(&self.command).filter(|_| foreign);
+        if let Some(identity_id) = claimed {
+            tracing::warn!(
+                tenant_id = %self.command.scope.tenant,
+                session_id = %self.session,
+                %identity_id,
+                code = failure.code.as_str(),
+                "[SESSIONS][LINK_REFUSED]"
+            );
+        }
+        claimed.is_some()
+    }
+
+    /// Reports the write that is durable now. One that found nothing to do is not reported.
+    pub(crate) fn done(&self, outcome: &Outcome) {
+        let Some(op) = self.op else { return };
+        if let Write::PutDraft(draft) = &self.command.write {
+            return self.log_draft(op, draft);
+        }
+        if let Some(told) = told(outcome) {
+            self.log(op, outcome, &told);
+        }
+        // Under a lease: its items are of a live call.
+        if self.command.scope.hold.is_some() {
+            journal(&self.command.scope.tenant, &self.session, outcome);
+        }
+    }
+
+    fn log(&self, op: &str, outcome: &Outcome, told: &Told<'_>) {
+        let (mut turn, mut request, mut stream) = (None, None, None);
+        match &self.command.write {
             Write::Append(append) => {
-                trace.turn = Some(append.turn_id);
-                trace.stream = append.progress.as_ref().map(|p| p.stream);
+                turn = Some(append.turn_id);
+                stream = append.progress.as_ref().map(|progress| progress.stream);
             }
-            Write::Close(close) => {
-                trace.turn = Some(close.turn_id);
-                trace.stream = close.stream;
-            }
+            Write::Close(close) => (turn, stream) = (Some(close.turn_id), close.stream),
             Write::Interrupt(interrupt) => {
-                trace.turn = Some(interrupt.turn_id);
-                trace.stream = interrupt.stream;
-            }
-            Write::PutDraft(draft) => {
-                trace.turn = Some(draft.turn_id);
-                trace.stream = Some(draft.stream);
-                trace.draft = Some(grown(draft));
+                (turn, stream) = (Some(interrupt.turn_id), interrupt.stream);
             }
             _ => {}
         }
-        Some(trace)
-    }
-
-    /// Tells of the write that is durable now. One that found nothing to do is not told of.
-    pub(crate) fn done(mut self, outcome: &Outcome) {
-        let duration_ms = millis(self.began.elapsed());
-        if let Outcome::Turn(turn, _) = outcome {
-            self.turn = Some(turn.turn_id);
-            self.request = Some(turn.request_id.clone());
+        match outcome {
+            Outcome::Turn(of, _) => (turn, request) = (Some(of.turn_id), Some(&of.request_id)),
+            Outcome::Redacted(redacted) => turn = redacted.turn.as_ref().map(|of| of.turn_id),
+            _ => {}
         }
-        if let Outcome::Redacted(redacted) = outcome {
-            self.turn = redacted.turn.as_ref().map(|turn| turn.turn_id);
-        }
-        if let Some((chunk, pieces)) = self.draft {
-            return self.log_draft(chunk, pieces, duration_ms);
-        }
-        if let Some(told) = told(outcome) {
-            self.log(&told, duration_ms);
-        }
-        if self.of_call {
-            journal(&self.tenant, &self.session, outcome);
-        }
-    }
-
-    fn log(&self, told: &Told<'_>, duration_ms: f64) {
         let items = told.put.map_or(0, |put| put.last_seq + 1 - put.first_seq);
         tracing::info!(
-            op = %self.op,
-            tenant_id = %word(self.tenant.as_str()),
+            %op,
+            tenant_id = %word(self.command.scope.tenant.as_str()),
             session_id = %word(self.session.as_str()),
-            turn_id = self.turn.map(display),
-            request_id = self.request.as_ref().map(|id| display(word(id.as_str()))),
-            stream = self.stream.map(display),
+            turn_id = turn.map(display),
+            request_id = request.map(|id| display(word(id.as_str()))),
+            stream = stream.map(display),
             first_seq = told.put.map(|put| put.first_seq),
             last_seq = told.put.map(|put| put.last_seq),
             items,
             status = told.status.map(display),
             replayed = told.replayed,
-            duration_ms,
+            duration_ms = millis(self.began.elapsed()),
             "[SESSIONS][PERSIST_TRACE]"
         );
     }
 
-    fn log_draft(&self, chunk: u64, pieces: usize, duration_ms: f64) {
+    fn log_draft(&self, op: &str, draft: &PutDraft) {
         tracing::debug!(
-            op = %self.op,
-            tenant_id = %word(self.tenant.as_str()),
+            %op,
+            tenant_id = %word(self.command.scope.tenant.as_str()),
             session_id = %word(self.session.as_str()),
-            turn_id = self.turn.map(display),
-            stream = self.stream.map(display),
-            chunk,
-            pieces,
-            duration_ms,
+            turn_id = %draft.turn_id,
+            stream = %draft.stream,
+            chunk = draft.number,
+            pieces = draft.deltas.len(),
+            duration_ms = millis(self.began.elapsed()),
             "[SESSIONS][PERSIST_TRACE]"
         );
+    }
+}
+
+/// Who claims the session by a write that makes or links it; `None` for nobody.
+const fn claimed(command: &Command) -> Option<&IdentityId> {
+    match &command.write {
+        Write::Link(link) => Some(&link.identity_id),
+        Write::Start(_) | Write::CreateSession(_) => command.scope.viewer.identity(),
+        _ => None,
     }
 }
 
@@ -163,10 +173,6 @@ const fn closed(close: &Close) -> &'static str {
         Ending::Fail(_) => "fail",
         Ending::Cancel(_) => "cancel",
     }
-}
-
-const fn grown(draft: &PutDraft) -> (u64, usize) {
-    (draft.number, draft.deltas.len())
 }
 
 /// `None` for an outcome of nothing.

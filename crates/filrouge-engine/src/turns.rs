@@ -17,7 +17,7 @@ mod start;
 pub use append::Appended;
 pub use busy::OnBusy;
 pub(crate) use busy::busy;
-pub(crate) use close::{broken, cancelled};
+pub(crate) use close::{broken, cancelled, error_part};
 pub use import::{ImportedTurn, RecordedTurn};
 pub use of_identity::IdentityTurns;
 pub(crate) use start::Told;

@@ -1,5 +1,7 @@
 //! What is refused before a ledger is asked: limits and shapes (DESIGN §3, §8).
 
+use std::ops::Range;
+
 use filrouge_store::draft::{is_stream_key, raw_event};
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{ErrorCode, Failure, ItemBody, JsonText, Members, RawJson};
@@ -67,15 +69,57 @@ pub(crate) enum Author {
     Engine,
 }
 
-/// Parts are an array of objects with a `type`, and a caller's are none of filrouge's own.
-fn check_parts(parts: &RawJson, author: Author) -> Result<(), Failure> {
+/// An item that is within the limits.
+pub(crate) struct Checked {
+    pub(crate) body: ItemBody,
+    /// Where the arguments of tool calls stand in its parts.
+    pub(crate) arguments: Vec<Range<usize>>,
+}
+
+impl From<ItemBody> for Checked {
+    /// An item of filrouge's own making.
+    fn from(body: ItemBody) -> Self {
+        let arguments = arguments(body.parts.as_str());
+        Self { body, arguments }
+    }
+}
+
+/// Where the arguments of tool calls stand in parts that are known to be an array of objects.
+pub(crate) fn arguments(parts: &str) -> Vec<Range<usize>> {
+    let has = |word: &[u8]| memchr::memmem::find(parts.as_bytes(), word).is_some();
+    if !has(b"tool_call") && !has(b"\\u") {
+        return Vec::new();
+    }
+    let read: Vec<Members<'_>> = serde_json::from_str(parts).unwrap_or_default();
+    arguments_in(parts, &read)
+}
+
+fn arguments_in(parts: &str, read: &[Members<'_>]) -> Vec<Range<usize>> {
+    let is_call = |part: &&Members<'_>| {
+        kind(part).is_ok_and(|kind| matches!(&*kind, "tool_call" | "tool_call_partial"))
+    };
+    let arguments = read
+        .iter()
+        .filter(is_call)
+        .flat_map(|part| part.all("args"));
+    let range = |arguments: &str| {
+        // It is a stretch of `parts`.
+        let start = arguments.as_ptr().addr() - parts.as_ptr().addr();
+        start..start + arguments.len()
+    };
+    arguments.map(range).collect()
+}
+
+/// Parts are an array of objects with a `type`, and a caller's are none of filrouge's own. Returns where the arguments of
+/// tool calls stand.
+fn check_parts(parts: &RawJson, author: Author) -> Result<Vec<Range<usize>>, Failure> {
     let read: Result<Vec<Members<'_>>, _> = serde_json::from_str(parts.as_str());
     let read = read.map_err(|e| e.to_string());
     let kinds = read.and_then(|parts| {
         let kinds: Result<Vec<String>, String> = parts.iter().map(kind).collect();
         Ok((kinds?, parts))
     });
-    let (kinds, parts) = kinds.map_err(|what| {
+    let (kinds, read) = kinds.map_err(|what| {
         invalid(what).with_hint(
             r#"parts is an array of objects with a "type", such as [{"type":"text","text":"…"}]"#,
         )
@@ -91,12 +135,12 @@ fn check_parts(parts: &RawJson, author: Author) -> Result<(), Failure> {
     if kinds.iter().any(String::is_empty) {
         return Err(invalid("a part's type is empty".to_owned()));
     }
-    if caller && parts.iter().any(hides) {
+    if caller && read.iter().any(hides) {
         let what = "a part's type, or the name of one of its members, is spelled with escapes";
         return Err(invalid(what.to_owned())
             .with_hint(r#"spell them as they are read, such as "type", not "t\u0079pe""#));
     }
-    Ok(())
+    Ok(arguments_in(parts.as_str(), &read))
 }
 
 /// Parts that a stream has brought whole; those that a caller could not have posted are kept as they came, in a part
@@ -104,7 +148,7 @@ fn check_parts(parts: &RawJson, author: Author) -> Result<(), Failure> {
 pub(crate) fn foreign_parts(parts: String) -> String {
     let json = RawJson::from_checked(parts);
     match check_parts(&json, Author::Caller) {
-        Ok(()) => json.as_str().to_owned(),
+        Ok(_) => json.as_str().to_owned(),
         Err(_) => raw_event(json.as_str()).as_str().to_owned(),
     }
 }
@@ -112,7 +156,7 @@ pub(crate) fn foreign_parts(parts: String) -> String {
 /// As [`foreign_parts`], for one part.
 pub(crate) fn foreign_part(part: &str) -> String {
     match check_parts(&RawJson::from_checked(format!("[{part}]")), Author::Caller) {
-        Ok(()) => part.to_owned(),
+        Ok(_) => part.to_owned(),
         Err(_) => {
             let wrapped = raw_event(part);
             let one = wrapped.as_str();
@@ -121,32 +165,45 @@ pub(crate) fn foreign_part(part: &str) -> String {
     }
 }
 
+fn check_count(items: usize) -> Result<(), Failure> {
+    if items as u64 > TURN_ITEMS_MAX {
+        return Err(Failure::new(
+            ErrorCode::LimitExceeded,
+            format!("a turn has at most {TURN_ITEMS_MAX} items, these are more"),
+        ));
+    }
+    Ok(())
+}
+
 impl Limits {
-    /// Items that one turn can hold, each of them within the limits.
-    pub(crate) fn items(&self, items: &[ItemBody], author: Author) -> Result<(), Failure> {
-        if items.len() as u64 > TURN_ITEMS_MAX {
-            return Err(Failure::new(
-                ErrorCode::LimitExceeded,
-                format!("a turn has at most {TURN_ITEMS_MAX} items, these are more"),
-            ));
-        }
-        items
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, item)| self.item(item, index, author))
+    /// Items that one turn can hold, each of them within the limits, its parts an array of objects with a `type`.
+    pub(crate) fn items(
+        &self,
+        items: Vec<ItemBody>,
+        author: Author,
+    ) -> Result<Vec<Checked>, Failure> {
+        check_count(items.len())?;
+        let items = items.into_iter().enumerate();
+        let checked = items.map(|(index, body)| {
+            let arguments = check_parts(&body.parts, author).map_err(|failure| Failure {
+                detail: format!("items[{index}].parts: {}", failure.detail),
+                ..failure
+            })?;
+            self.item(&body, index, author)?;
+            Ok(Checked { body, arguments })
+        });
+        checked.collect()
     }
 
-    /// An item whose parts are an array of objects with a `type`, within the limits.
-    pub(crate) fn item(
-        &self,
-        item: &ItemBody,
-        index: usize,
-        author: Author,
-    ) -> Result<(), Failure> {
-        check_parts(&item.parts, author).map_err(|failure| Failure {
-            detail: format!("items[{index}].parts: {}", failure.detail),
-            ..failure
-        })?;
+    /// Items as they go to the ledger, whose parts were checked before.
+    pub(crate) fn sizes(&self, items: &[ItemBody]) -> Result<(), Failure> {
+        check_count(items.len())?;
+        let mut items = items.iter().enumerate();
+        items.try_for_each(|(index, item)| self.item(item, index, Author::Engine))
+    }
+
+    /// What is beside the parts of an item, and the size of it all.
+    fn item(&self, item: &ItemBody, index: usize, author: Author) -> Result<(), Failure> {
         if author == Author::Caller && item.item_id.as_ref().is_some_and(is_stream_key) {
             let what = "keys of this form are given to items of recorded streams";
             return Err(
@@ -229,8 +286,26 @@ mod tests {
 
     fn refused(parts: &str, author: Author) -> Option<Failure> {
         let parts = RawJson::parse(parts).unwrap();
-        let item = ItemBody::new(Role::Assistant, Channel::ToolCall, parts);
-        Limits::default().item(&item, 3, author).err()
+        let empty = ItemBody::new(Role::User, Channel::Question, RawJson::from_checked("[]"));
+        let mut items = vec![empty; 3];
+        items.push(ItemBody::new(Role::Assistant, Channel::ToolCall, parts));
+        Limits::default().items(items, author).err()
+    }
+
+    #[test]
+    fn arguments_of_calls_are_found_where_they_stand() {
+        let parts = r#"[ {"type":"text","args":1},{"type":"tool_call","args" : {"a":"\u00e9"},"args":[2]},
+            {"args":3,"type":"tool\u005fcall_partial"},{"type":"tool_result","args":4}]"#;
+        let body = ItemBody::new(
+            Role::Tool,
+            Channel::ToolCall,
+            RawJson::parse(parts).unwrap(),
+        );
+        let checked = Limits::default().items(vec![body.clone()], Author::Engine);
+        for item in [checked.unwrap().remove(0), body.into()] {
+            let found: Vec<&str> = item.arguments.into_iter().map(|at| &parts[at]).collect();
+            assert_eq!(found, [r#"{"a":"\u00e9"}"#, "[2]", "3"]);
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a ledger is asked to write and how it answers (DESIGN §4).
 
+use std::sync::Arc;
+
 use filrouge_types::{
     Checkpoint, IdentityId, JsonText, ProjectId, RawJson, RequestId, SessionId, SessionStatus,
     TenantId, Timestamp, Turn, TurnId, TurnStatus,
@@ -16,6 +18,7 @@ mod filter;
 mod lease;
 mod outcome;
 mod session;
+mod shared;
 
 pub use lease::{Acquire, Hold, LeaseAsk, PutCheckpoint, TakeLease};
 pub use outcome::{Outcome, Put};
@@ -247,6 +250,17 @@ pub enum Ending {
     Recorded(Vec<Entry>),
 }
 
+impl Ending {
+    /// What the caller gives as items.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        match self {
+            Self::Finalize { .. } => &[],
+            Self::Fail(entries) | Self::Cancel(entries) | Self::Recorded(entries) => entries,
+        }
+    }
+}
+
 /// Ends a turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Close {
@@ -346,18 +360,18 @@ pub struct Redacted {
     pub put: Option<Put>,
 }
 
-/// A write.
+/// A write. What carries items or drafts is shared, so that whoever may have to repeat a write keeps it without a copy.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Write {
     /// Makes a session.
     #[serde(skip)]
     CreateSession(NewSession),
     /// Starts a turn.
-    Start(Box<Start>),
+    Start(#[serde(with = "shared")] Arc<Start>),
     /// Appends items.
-    Append(Box<Append>),
+    Append(#[serde(with = "shared")] Arc<Append>),
     /// Ends a turn.
-    Close(Box<Close>),
+    Close(#[serde(with = "shared")] Arc<Close>),
     /// Marks a turn as interrupted.
     #[serde(skip)]
     Interrupt(Interrupt),
@@ -366,7 +380,7 @@ pub enum Write {
     Redact(Redact),
     /// Takes in a session from elsewhere.
     #[serde(skip)]
-    Adopt(Box<Adopt>),
+    Adopt(Arc<Adopt>),
     /// Changes what is listed of a session.
     #[serde(skip)]
     Patch(Box<Patch>),
@@ -386,7 +400,7 @@ pub enum Write {
     PutNote(PutNote),
     /// Adds to a draft.
     #[serde(skip)]
-    PutDraft(Box<PutDraft>),
+    PutDraft(Arc<PutDraft>),
     /// Takes, renews or releases the lease of a session.
     Lease(Box<TakeLease>),
     /// Puts a checkpoint.
@@ -396,7 +410,7 @@ pub enum Write {
 impl Write {
     /// The session it is about; a note is about none.
     #[must_use]
-    pub const fn session_id(&self) -> Option<&SessionId> {
+    pub fn session_id(&self) -> Option<&SessionId> {
         Some(match self {
             Self::CreateSession(new) => &new.session_id,
             Self::Start(start) => &start.session.session_id,
@@ -419,6 +433,12 @@ impl Write {
 }
 
 impl Write {
+    /// Whether it takes contents away, or the session from who saw it.
+    #[must_use]
+    pub const fn takes_away(&self) -> bool {
+        matches!(self, Self::Redact(_) | Self::Erase(_) | Self::Link(_))
+    }
+
     /// About how many bytes it adds to the store: for bounding what is written in one transaction.
     #[must_use]
     pub fn content_len(&self) -> usize {
@@ -427,7 +447,6 @@ impl Write {
             Self::Start(start) => start.batch.stored_len(),
             Self::Append(append) => append.batch.stored_len(),
             Self::Close(close) => match &close.ending {
-                Ending::Recorded(e) | Ending::Fail(e) | Ending::Cancel(e) => entries(e),
                 Ending::Finalize {
                     neutral,
                     translated,
@@ -437,6 +456,7 @@ impl Write {
                     .flatten()
                     .map(|t| t.as_token().len())
                     .sum(),
+                ending => entries(ending.entries()),
             },
             Self::Adopt(adopt) => {
                 let items = adopt.items.iter();

@@ -12,6 +12,9 @@ use crate::read::Sight;
 use crate::rows::View;
 
 mod asks;
+mod layer;
+
+pub use layer::Layer;
 
 /// A commit that is durable: what an anchor remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

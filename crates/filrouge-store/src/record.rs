@@ -21,7 +21,7 @@ mod tests;
 
 pub use adopt::adopted;
 pub(crate) use adopt::relinked;
-pub use batch::{Batch, Compression, Entry, SealedItem, SealedRecord, item_fingerprint};
+pub use batch::{Batch, Compression, Entry, SealedRecord, is_repeated, item_fingerprint};
 pub use decode::{ChainedItem, Check, Decoded, Fault, FaultKind, Proof, decode, decode_chained};
 pub use erase::erased;
 pub use event::{CloseEvent, Event, StartEvent, salted};

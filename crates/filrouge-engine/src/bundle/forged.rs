@@ -326,7 +326,7 @@ fn a_ledger_takes_no_broken_session() {
         unnamed.pop();
         broken.push(linked(unnamed));
         for adopt in broken {
-            let adopt = Write::Adopt(Box::new(adopt));
+            let adopt = Write::Adopt(Arc::new(adopt));
             let command = Command {
                 scope: operator().scope(Permission::Write).unwrap(),
                 write: adopt,
@@ -342,7 +342,7 @@ fn a_ledger_takes_no_broken_session() {
         for (id, code) in [("s", None), ("other", Some(ErrorCode::SessionConflict))] {
             let command = Command {
                 scope: operator().scope(Permission::Write).unwrap(),
-                write: Write::Adopt(Box::new(linked_as(id, journal()))),
+                write: Write::Adopt(Arc::new(linked_as(id, journal()))),
             };
             let taken = ledger.write(command).await;
             assert_eq!(taken.err().map(|failure| failure.code), code);

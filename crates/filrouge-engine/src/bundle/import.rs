@@ -1,5 +1,7 @@
 //! Taking a bundle in: the same bytes come back, the chain stays as it is.
 
+use std::sync::Arc;
+
 use filrouge_store::command::{Outcome, Write};
 use filrouge_types::{ErrorCode, Failure, Place, Session};
 
@@ -36,7 +38,7 @@ impl Bundles {
         let Checked {
             adopt, signed_by, ..
         } = check(bundle, key).await.map_err(failure)?;
-        let stored = self.write(scope, Write::Adopt(Box::new(adopt))).await?;
+        let stored = self.write(scope, Write::Adopt(Arc::new(adopt))).await?;
         match stored.outcome {
             Outcome::Session {
                 session, created, ..

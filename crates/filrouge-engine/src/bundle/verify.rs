@@ -205,7 +205,7 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
     let scope = Scope::new(adopt.session.tenant_id.clone(), Viewer::Operator);
     let command = Command {
         scope: scope.clone(),
-        write: Write::Adopt(Box::new(adopt.clone())),
+        write: Write::Adopt(Arc::new(adopt.clone())),
     };
     let Outcome::Session { session, .. } = ledger.write(command).await?.outcome else {
         return Err(Failure::new(

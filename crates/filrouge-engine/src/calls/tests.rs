@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_store::command::{Command, LeaseAsk, Write};
-use filrouge_store::ledger::{About, Backend, Health, Inspect, Load, Stored};
+use filrouge_store::ledger::{About, Inspect, Layer, Stored};
 
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
     ErrorCode, Failure, FixedClock, JsonText, Lease, SessionId, TenantId, Turn, TurnId,
 };
-use tokio::sync::watch;
 
 use super::resume::is_trimmed;
 use super::*;
@@ -39,7 +38,11 @@ fn away() -> Failure {
 }
 
 #[async_trait]
-impl Ledger for Gated {
+impl Layer for Gated {
+    fn behind(&self) -> &dyn Ledger {
+        &self.inner
+    }
+
     async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let ask = match &command.write {
             Write::Lease(take) => Some(take.ask.clone()),
@@ -68,50 +71,6 @@ impl Ledger for Gated {
             Ok(_) => Err(away()),
             Err(_) => self.inner.inspect(about, question).await,
         }
-    }
-
-    fn backend(&self) -> Backend {
-        self.inner.backend()
-    }
-
-    fn witnessed(&self) -> Position {
-        self.inner.witnessed()
-    }
-
-    fn writer(&self) -> String {
-        self.inner.writer()
-    }
-
-    fn is_gone(&self, writer: &str) -> bool {
-        self.inner.is_gone(writer)
-    }
-
-    fn load(&self) -> Load {
-        self.inner.load()
-    }
-
-    fn position(&self) -> Position {
-        self.inner.position()
-    }
-
-    fn commits(&self) -> watch::Receiver<u64> {
-        self.inner.commits()
-    }
-
-    fn store_id(&self) -> &str {
-        self.inner.store_id()
-    }
-
-    fn keyring(&self) -> &Keyring {
-        self.inner.keyring()
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn distrust(&self, what: String) {
-        self.inner.distrust(what);
     }
 
     async fn close(&self) {}

@@ -1,6 +1,8 @@
 //! Turns that come after their session is in the ledger already: the hot store did not answer at login. Each comes whole,
 //! as a history that is brought in does; its id is the same, for it is derived from its request (DESIGN §7).
 
+use std::sync::Arc;
+
 use filrouge_store::command::{
     Adopt, Command, ConcurrentTurns, NewSession, Outcome, Scope, Start, Write,
 };
@@ -90,7 +92,7 @@ impl TwoScopes {
         };
         let put = self.put(Command {
             scope: owner.clone(),
-            write: Write::Start(Box::new(start)),
+            write: Write::Start(Arc::new(start)),
         });
         match put.await?.outcome {
             Outcome::Turn(..) => Ok(()),

@@ -1,23 +1,15 @@
-//! Two scopes as one ledger.
+//! What the two scopes answer as one ledger.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use async_trait::async_trait;
-use filrouge_store::command::{Command, Scope, Viewer};
+use filrouge_store::command::{Scope, Viewer};
 use filrouge_store::hot::HotHealth;
-use filrouge_store::ledger::{About, Backend, Health, Inspect};
-use filrouge_store::{Keyring, Ledger, Load, Position, Stored};
+use filrouge_store::ledger::{About, Inspect};
 use filrouge_types::{Failure, SessionId};
-use tokio::sync::watch;
 
 use super::TwoScopes;
-use super::step::Kind;
 use super::tally::is_hot;
 use super::view::{HotReceipt, HotView};
-
-/// How long closing waits for what the hot store is still to be told.
-const CLOSING: Duration = Duration::from_secs(5);
 
 /// A question that can be had back when it was not put.
 fn lent(question: Inspect) -> (Inspect, impl FnOnce() -> Option<Inspect>) {
@@ -80,7 +72,7 @@ impl TwoScopes {
     }
 
     /// A question about one session, put where the session is.
-    async fn inspect_session(
+    pub(super) async fn inspect_session(
         &self,
         scope: &Scope,
         session: &SessionId,
@@ -103,80 +95,5 @@ impl TwoScopes {
             }
             _ => Ok(()),
         }
-    }
-}
-
-#[async_trait]
-impl Ledger for TwoScopes {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
-        if Kind::of(&command.write) == Kind::Clears {
-            return self.written_to_the_end(command).await;
-        }
-        self.written(command).await
-    }
-
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
-        match about {
-            About::Session(scope, session) => self.inspect_session(scope, session, question).await,
-            about => self.ledger.inspect(about, question).await,
-        }
-    }
-
-    fn backend(&self) -> Backend {
-        self.ledger.backend()
-    }
-
-    fn position(&self) -> Position {
-        self.ledger.position()
-    }
-
-    fn witnessed(&self) -> Position {
-        self.ledger.witnessed()
-    }
-
-    fn commits(&self) -> watch::Receiver<u64> {
-        self.ledger.commits()
-    }
-
-    fn writer(&self) -> String {
-        self.ledger.writer()
-    }
-
-    fn is_gone(&self, writer: &str) -> bool {
-        self.ledger.is_gone(writer)
-    }
-
-    fn store_id(&self) -> &str {
-        self.ledger.store_id()
-    }
-
-    fn keyring(&self) -> &Keyring {
-        self.ledger.keyring()
-    }
-
-    fn health(&self) -> Health {
-        self.ledger.health()
-    }
-
-    fn load(&self) -> Load {
-        self.ledger.load()
-    }
-
-    fn distrust(&self, what: String) {
-        self.ledger.distrust(what);
-    }
-
-    async fn close(&self) {
-        let settled = async {
-            let _none_under_way = self.clearing.write().await;
-            self.copies.settle().await;
-        };
-        if tokio::time::timeout(CLOSING, settled).await.is_err() {
-            tracing::warn!(
-                steps = self.copies.waiting(),
-                "[SESSIONS][HOT] not all was told before the end"
-            );
-        }
-        self.ledger.close().await;
     }
 }

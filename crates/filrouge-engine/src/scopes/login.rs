@@ -4,6 +4,8 @@
 //! session as it is, put into the ledger in one transaction; and the end of the ephemeral one. Whatever the owner writes
 //! next goes on from there.
 
+use std::sync::Arc;
+
 use filrouge_store::Ledger;
 use filrouge_store::command::{
     Adopt, Command, Interrupt, Link, NewEvent, Outcome, SINCE_EVER, Scope, Viewer, Write,
@@ -168,7 +170,7 @@ impl TwoScopes {
     ) -> Result<(), Failure> {
         let owner = Scope::new(tenant.clone(), Viewer::EndUser(Some(identity.clone())));
         let session = adopt.session.session_id.clone();
-        let write = Write::Adopt(Box::new(adopt.clone()));
+        let write = Write::Adopt(Arc::new(adopt.clone()));
         let put = self.put(Command {
             scope: owner.clone(),
             write,

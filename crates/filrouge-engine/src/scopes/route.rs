@@ -5,7 +5,6 @@ use filrouge_store::hot::HotKey;
 use filrouge_store::read::{session_conflict, session_not_found};
 use filrouge_types::{ErrorCode, Failure, IdentityId, SessionId};
 
-use super::step::Kind;
 use super::tally::is_hot;
 use super::{DurablePolicy, TwoScopes};
 
@@ -26,7 +25,7 @@ pub(super) struct InLedger {
 }
 
 /// Whether a write may make its session.
-pub(super) const fn makes(write: &Write) -> bool {
+pub(super) fn makes(write: &Write) -> bool {
     match write {
         Write::CreateSession(_) | Write::Adopt(_) => true,
         Write::Start(start) => start.event.replaces.is_none(),
@@ -88,9 +87,6 @@ impl TwoScopes {
         let Some(session) = write.session_id() else {
             return Ok(Place::Ledger);
         };
-        if !self.has_scopes() {
-            return Ok(Place::Ledger);
-        }
         if scope.viewer == Viewer::Operator {
             return self.place_of_operators(command, session).await;
         }
@@ -120,7 +116,7 @@ impl TwoScopes {
     ) -> Result<Place, Failure> {
         let (scope, write) = (&command.scope, &command.write);
         if self.in_ledger(scope, session).await?.is_some() {
-            if Kind::of(write) == Kind::Clears {
+            if write.takes_away() {
                 self.search_for_owner(scope, session).await;
             }
             return Ok(Place::Ledger);

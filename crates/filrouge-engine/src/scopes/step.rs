@@ -1,36 +1,11 @@
 //! What a write of the ledger means to the copy of the session's recent turns (DESIGN §7).
 
 use filrouge_store::Keyring;
-use filrouge_store::command::{Outcome, Put, Write};
+use filrouge_store::command::{Outcome, Put};
 use filrouge_store::hot::{AsOf, HotKey, HotTurn, Step};
 use filrouge_types::{ErrorCode, Failure, Turn, TurnStatus};
 
 use super::sealed::seal;
-
-/// What has to be known of a write once it is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// It starts a turn.
-    Start,
-    /// Contents, or who may see them, change: nothing of before may stay.
-    Clears,
-    /// It takes in a session whole.
-    Adopt,
-    /// Any other.
-    Other,
-}
-
-impl Kind {
-    /// The kind of a write.
-    pub(super) const fn of(write: &Write) -> Self {
-        match write {
-            Write::Start(_) => Self::Start,
-            Write::Redact(_) | Write::Link(_) | Write::Erase(_) => Self::Clears,
-            Write::Adopt(_) => Self::Adopt,
-            _ => Self::Other,
-        }
-    }
-}
 
 /// What a write has put.
 pub(super) const fn put_of(outcome: &Outcome) -> Option<&Put> {
@@ -62,7 +37,6 @@ pub(super) const fn after(put: &Put) -> AsOf {
 /// # Errors
 /// When the turn cannot be written as JSON.
 pub(super) fn step(
-    kind: Kind,
     outcome: &Outcome,
     key: &HotKey,
     keyring: &Keyring,
@@ -70,7 +44,8 @@ pub(super) fn step(
     let Some(put) = put_of(outcome) else {
         return Ok(None);
     };
-    if matches!(kind, Kind::Clears | Kind::Adopt) {
+    if let Outcome::Session { created: true, .. } = outcome {
+        // It was taken in whole.
         return Ok(None);
     }
     let mut step = Step {
@@ -83,9 +58,10 @@ pub(super) fn step(
         puts: None,
     };
     if let Outcome::Turn(turn, _) = outcome {
-        if turn.status == TurnStatus::Finalized && turn.replaced_by_turn_id.is_none() {
+        let newest = turn.replaced_by_turn_id.is_none();
+        if newest && turn.status == TurnStatus::Finalized {
             step.puts = Some(hot_turn(turn, key, keyring)?);
-        } else if kind == Kind::Start {
+        } else if newest {
             // What it replaces is not shown any more.
             step.removes = vec![turn.ordinal];
         }

@@ -31,8 +31,6 @@ struct Entry {
 #[derive(Default)]
 struct Held {
     turns: HashMap<TurnId, Entry>,
-    /// The turns of each session.
-    sessions: HashMap<Owner, Vec<TurnId>>,
     bytes: usize,
 }
 
@@ -48,12 +46,6 @@ impl Held {
     fn remove(&mut self, turn: TurnId) {
         if let Some(entry) = self.turns.remove(&turn) {
             self.bytes -= entry.secrets.memory();
-            if let Some(turns) = self.sessions.get_mut(&entry.session) {
-                turns.retain(|other| *other != turn);
-                if turns.is_empty() {
-                    self.sessions.remove(&entry.session);
-                }
-            }
         }
     }
 
@@ -112,7 +104,6 @@ impl Registry {
             tracing::warn!(turn_id = %oldest, "a turn's runtime_context is masked no longer: too many turns are open");
         }
         held.bytes += room;
-        held.sessions.entry(session.clone()).or_default().push(turn);
         let entry = Entry {
             session,
             secrets,
@@ -138,10 +129,11 @@ impl Registry {
     ) -> Vec<Arc<TurnSecrets>> {
         let mut held = self.held();
         held.let_go(now, LINGER, |entry| entry.closed);
-        let turns = held.sessions.get(&(tenant.clone(), session.clone()));
-        let turns = turns.into_iter().flatten();
-        let known = turns.filter_map(|turn| held.turns.get(turn));
-        known.map(|entry| entry.secrets.clone()).collect()
+        let known = held.turns.values();
+        known
+            .filter(|entry| entry.session.0 == *tenant && entry.session.1 == *session)
+            .map(|entry| entry.secrets.clone())
+            .collect()
     }
 
     /// The turn has closed: its secrets are not given for it any more.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use filrouge_types::{
-    ErrorCode, Failure, ItemBody, JsonText, Members, RawJson, Role, TurnId, select_members,
+    ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, TenantId, TurnId, select_members,
 };
 
 use super::mask::{CredentialPolicy, Masked};
@@ -12,6 +12,7 @@ use super::turn::TurnSecrets;
 use super::{mask_json, registry::Registry};
 use crate::core::Core;
 use crate::requests::{ErrorBody, FinalizeTurn, StartTurn};
+use crate::validate::{Checked, arguments};
 use crate::written::Written;
 
 /// Takes credentials out of one request.
@@ -66,6 +67,17 @@ impl Core {
             sieve.policy = CredentialPolicy::Mask;
         }
         sieve
+    }
+
+    /// Items without credentials and addresses.
+    pub(crate) fn sifted_items(
+        &self,
+        tenant: &TenantId,
+        sieve: Sieve,
+        items: Vec<Checked>,
+    ) -> Result<(Vec<ItemBody>, Masked), Failure> {
+        let items = self.hashed_items(tenant, items);
+        self.sift(sieve, |sieve| sieve.items(items))
     }
 
     /// Takes credentials out by `take`; a refusal is counted.
@@ -165,38 +177,43 @@ impl Sieve {
         }
     }
 
-    /// Items: all that a user posts, the parameters of tool calls whoever posts them.
-    pub(crate) fn items(&mut self, mut items: Vec<ItemBody>) -> Result<Vec<ItemBody>, Failure> {
-        for (index, item) in items.iter_mut().enumerate() {
-            self.item(item, index)?;
-        }
-        Ok(items)
+    /// Items: all that a user posts, the arguments of tool calls whoever posts them.
+    fn items(&mut self, items: Vec<Checked>) -> Result<Vec<ItemBody>, Failure> {
+        let items = items.into_iter().enumerate();
+        items.map(|(index, item)| self.item(item, index)).collect()
     }
 
-    fn item(&mut self, item: &mut ItemBody, index: usize) -> Result<(), Failure> {
-        let parts = item.parts.as_str();
-        let masked = if item.role == Role::User {
+    fn item(&mut self, item: Checked, index: usize) -> Result<ItemBody, Failure> {
+        let mut body = item.body;
+        let parts = body.parts.as_str();
+        let masked = if body.role == Role::User {
             self.any(parts, &|| format!("items[{index}].parts"))?
+        } else if let Some(known) = self.known(parts) {
+            let masked = self.arguments(&known, arguments(&known), index)?;
+            Some(masked.unwrap_or(known))
         } else {
-            let known = self.known(parts);
-            self.parameters(known.as_deref().unwrap_or(parts), index)?
-                .or(known)
+            self.arguments(parts, item.arguments, index)?
         };
         if let Some(masked) = masked {
-            item.parts = RawJson::from_checked(masked);
+            body.parts = RawJson::from_checked(masked);
         }
-        self.kept(&mut item.metadata);
-        self.kept(&mut item.usage);
-        self.label(&mut item.agent);
-        self.label(&mut item.model);
-        Ok(())
+        self.kept(&mut body.metadata);
+        self.kept(&mut body.usage);
+        self.label(&mut body.agent);
+        self.label(&mut body.model);
+        Ok(body)
     }
 
-    /// Parts in which the parameters of tool calls are masked.
-    fn parameters(&mut self, parts: &str, index: usize) -> Result<Option<String>, Failure> {
+    /// Parts in which the arguments of tool calls are masked.
+    fn arguments(
+        &mut self,
+        parts: &str,
+        arguments: Vec<Range<usize>>,
+        index: usize,
+    ) -> Result<Option<String>, Failure> {
         let mut out: Option<String> = None;
         let mut done = 0;
-        for args in parameters(parts) {
+        for args in arguments {
             let field = || format!("items[{index}].parts: args");
             if let Some(masked) = self.any(&parts[args.clone()], &field)? {
                 let out = out.get_or_insert_default();
@@ -208,17 +225,21 @@ impl Sieve {
         Ok(out.map(|out| out + &parts[done..]))
     }
 
-    /// A turn's start.
-    pub(crate) fn start(&mut self, mut request: StartTurn) -> Result<StartTurn, Failure> {
+    /// A turn's start, and its items.
+    pub(crate) fn start(
+        &mut self,
+        mut request: StartTurn,
+        items: Vec<Checked>,
+    ) -> Result<(StartTurn, Vec<ItemBody>), Failure> {
         self.said(&mut request.question_neutral, "question_neutral")?;
         self.said(&mut request.question_translated, "question_translated")?;
-        request.items = self.items(request.items)?;
+        let items = self.items(items)?;
         self.told(&mut request.answer_neutral);
         self.kept(&mut request.metadata);
         self.label(&mut request.pipeline_name);
         self.label(&mut request.consultant);
         self.label(&mut request.repository);
-        Ok(request)
+        Ok((request, items))
     }
 
     /// A checkpoint: what an application keeps, in which nothing secret has to be.
@@ -262,28 +283,4 @@ impl Sieve {
 fn token(masked: String) -> JsonText {
     let raw = RawJson::from_checked(masked);
     JsonText::from_raw(raw).unwrap_or_else(|_| JsonText::from_plain(""))
-}
-
-/// Where the parameters of tool calls stand in `parts`.
-fn parameters(parts: &str) -> Vec<Range<usize>> {
-    let has = |word: &[u8]| memchr::memmem::find(parts.as_bytes(), word).is_some();
-    if !has(b"tool_call") && !has(b"\\u") {
-        return Vec::new();
-    }
-    // They were read before, and are an array of objects.
-    let read: Vec<Members<'_>> = serde_json::from_str(parts).unwrap_or_default();
-    let is_call = |part: &&Members<'_>| {
-        let kind = part.get("type").map(serde_json::from_str::<String>);
-        let kind = kind.and_then(Result::ok);
-        matches!(kind.as_deref(), Some("tool_call" | "tool_call_partial"))
-    };
-    let calls = read.iter().filter(is_call);
-    calls
-        .flat_map(|part| part.all("args"))
-        .map(|args| {
-            // It is a stretch of `parts`.
-            let start = args.as_ptr().addr() - parts.as_ptr().addr();
-            start..start + args.len()
-        })
-        .collect()
 }

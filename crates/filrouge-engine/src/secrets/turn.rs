@@ -6,7 +6,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
-use filrouge_types::{JsonText, RawJson};
+use filrouge_types::{JsonText, Members, RawJson};
+use serde_json::value::RawValue;
 
 use super::mask::Masked;
 use super::shape::Shape;
@@ -41,27 +42,23 @@ impl fmt::Debug for TurnSecrets {
 }
 
 /// The string values of a JSON text, names of members left out.
-fn values(json: &RawJson) -> Vec<JsonText> {
-    let (text, mut found, mut at) = (json.as_str(), Vec::new(), 0);
-    while let Some(open) = memchr::memchr(b'"', &text.as_bytes()[at..]).map(|n| at + n) {
-        let mut end = open + 1;
-        while let Some(n) = memchr::memchr2(b'"', b'\\', &text.as_bytes()[end..]) {
-            let quote = text.as_bytes()[end + n] == b'"';
-            end += n + if quote { 1 } else { 2 };
-            if quote {
-                break;
-            }
+fn values(json: &str) -> Vec<JsonText> {
+    let within: Vec<&str> = match json.as_bytes().first() {
+        Some(b'"') => {
+            let value = JsonText::from_raw(RawJson::from_checked(json));
+            return value.into_iter().collect();
         }
-        at = end;
-        let is_name = text[end..].trim_start().starts_with(':');
-        if !is_name
-            && let Ok(value) =
-                JsonText::from_raw(RawJson::from_checked(&text[open..end.min(text.len())]))
-        {
-            found.push(value);
+        Some(b'{') => {
+            let members = Members::of(json).unwrap_or_default().0;
+            members.into_iter().map(|(_, value)| value).collect()
         }
-    }
-    found
+        Some(b'[') => {
+            let list: Vec<&RawValue> = serde_json::from_str(json).unwrap_or_default();
+            list.into_iter().map(RawValue::get).collect()
+        }
+        _ => Vec::new(),
+    };
+    within.into_iter().flat_map(values).collect()
 }
 
 /// The inside of a JSON string that holds `text`.
@@ -127,10 +124,13 @@ impl TurnSecrets {
         kept: &RawJson,
         questions: &[&JsonText],
     ) -> Option<Arc<Self>> {
-        let open: BTreeSet<String> = values(kept).iter().map(JsonText::to_plain).collect();
+        let open: BTreeSet<String> = values(kept.as_str())
+            .iter()
+            .map(JsonText::to_plain)
+            .collect();
         let asked: Vec<String> = questions.iter().map(|q| q.to_plain()).collect();
         let (mut plain, mut json, mut bytes, mut lost) = (BTreeSet::new(), BTreeSet::new(), 0, 0);
-        for value in values(context) {
+        for value in values(context.as_str()) {
             let text = value.to_plain();
             // A question that is repeated in the context is no token: it has words.
             let is_question = text.trim().contains(' ') && asked.contains(&text);

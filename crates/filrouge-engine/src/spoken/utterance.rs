@@ -254,7 +254,7 @@ impl Utterance {
             number,
             deltas,
         };
-        let write = Write::PutDraft(Box::new(draft));
+        let write = Write::PutDraft(Arc::new(draft));
         match self.core.write(scope, write).await?.outcome {
             Outcome::Drafted => {
                 self.chunk = number;
@@ -326,7 +326,7 @@ impl Utterance {
             stream: Some(self.stream),
         };
         self.core
-            .write_turn(scope, Write::Close(Box::new(close)), &masked)
+            .write_turn(scope, Write::Close(Arc::new(close)), &masked)
             .await
     }
 }

@@ -263,7 +263,7 @@ impl Core {
                 .write(told(lease, command, self.clock.now()))
                 .await;
         }
-        let trace = Trace::begin(&command.scope, &command.write);
+        let trace = Trace::begin(command);
         let stored = self.inner.write(command.clone()).await?;
         let outcome = &stored.outcome;
         if let Some(trace) = trace {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use filrouge_store::command::{Command, Write};
+use filrouge_store::command::Command;
 use filrouge_store::rows::HeadLease;
 use filrouge_store::{Entropy, Keyring, random_id};
 use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
@@ -13,7 +13,7 @@ use filrouge_types::{Clock, ErrorCode, Failure, Timestamp};
 use super::Core;
 use super::folder::{Contents, Dead, Entry, Folder, folders};
 use super::frame::Seal;
-use super::known::{Key, Known};
+use super::known::Known;
 use super::state::{Letter, Waits, key_of, refusal};
 
 /// How many names are tried for a folder of its own.
@@ -192,14 +192,6 @@ impl Core {
                 expires_at: Timestamp::from_micros(lease.expires_at),
                 ..HeadLease::default()
             };
-        }
-    }
-
-    /// The session that a write is about.
-    pub(super) fn key(&self, command: &Command) -> Option<Key> {
-        match &command.write {
-            Write::PutNote(_) => None,
-            write => Some((command.scope.tenant.clone(), write.session_id()?.clone())),
         }
     }
 }

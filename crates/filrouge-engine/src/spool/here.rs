@@ -130,7 +130,9 @@ impl Here {
         command.scope = Scope::new(tenant.clone(), Viewer::Operator).with_hold(hold);
         match &mut command.write {
             // Seqs are the ledger's to compare.
-            Write::Append(append) => append.expected_seq = None,
+            Write::Append(append) if append.expected_seq.is_some() => {
+                Arc::make_mut(append).expected_seq = None;
+            }
             Write::Close(close) if self.bare.contains(&close.turn_id) => {
                 return Err(filrouge_store::read::turn_not_found(&close.turn_id));
             }

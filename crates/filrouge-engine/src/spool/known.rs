@@ -2,6 +2,7 @@
 //! not answer (DESIGN §6). Bounded: those that were used longest ago are forgotten.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use filrouge_store::Entropy;
@@ -251,7 +252,7 @@ fn emptied(body: &[u8], entropy: &dyn Entropy) -> Option<Vec<u8>> {
         for entry in &mut entries {
             entry.item.parts = RawJson::from_checked("[]".to_owned());
         }
-        start.batch = Batch::seal(entries, entropy).ok()?;
+        Arc::make_mut(start).batch = Batch::seal(entries, entropy).ok()?;
     }
     command.encode()
 }

@@ -1,13 +1,10 @@
-//! A ledger with a spool, as a ledger.
+//! What a spool answers of the sessions that it knows.
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use filrouge_store::command::{Command, Scope};
-use filrouge_store::ledger::{About, Backend, Health, Inspect};
-use filrouge_store::{Keyring, Ledger, Load, Position, Stored};
+use filrouge_store::Ledger;
+use filrouge_store::command::Scope;
 use filrouge_types::{Checkpoint, Failure, RequestId, SessionId, Turn};
-use tokio::sync::watch;
 
 use super::Spooling;
 use super::here::Here;
@@ -121,65 +118,5 @@ impl Spooling {
         let key = (scope.tenant.clone(), session.clone());
         let state = self.core.state();
         state.known(&key).is_some_and(|known| known.sees(scope))
-    }
-}
-
-#[async_trait]
-impl Ledger for Spooling {
-    async fn write(&self, command: Command) -> Result<Stored, Failure> {
-        self.core.written(command).await
-    }
-
-    async fn inspect(&self, about: About<'_>, question: Inspect) -> Result<(), Failure> {
-        self.core.inner.inspect(about, question).await
-    }
-
-    fn backend(&self) -> Backend {
-        self.core.inner.backend()
-    }
-
-    fn position(&self) -> Position {
-        self.core.inner.position()
-    }
-
-    fn witnessed(&self) -> Position {
-        self.core.inner.witnessed()
-    }
-
-    fn commits(&self) -> watch::Receiver<u64> {
-        self.core.inner.commits()
-    }
-
-    fn writer(&self) -> String {
-        self.core.inner.writer()
-    }
-
-    fn is_gone(&self, writer: &str) -> bool {
-        self.core.inner.is_gone(writer)
-    }
-
-    fn store_id(&self) -> &str {
-        self.core.inner.store_id()
-    }
-
-    fn keyring(&self) -> &Keyring {
-        self.core.inner.keyring()
-    }
-
-    fn health(&self) -> Health {
-        self.core.inner.health()
-    }
-
-    fn load(&self) -> Load {
-        self.core.inner.load()
-    }
-
-    fn distrust(&self, what: String) {
-        self.core.inner.distrust(what);
-    }
-
-    async fn close(&self) {
-        self.stop_draining().await;
-        self.core.inner.close().await;
     }
 }

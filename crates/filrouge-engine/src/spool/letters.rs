@@ -151,7 +151,7 @@ impl Letters {
                     let answer = neutral.as_ref().map(|t| t.as_token().to_owned());
                     answer.unwrap_or_else(|| "(the answer it has)".to_owned())
                 }
-                Ending::Fail(e) | Ending::Cancel(e) | Ending::Recorded(e) => parts(e),
+                ending => parts(ending.entries()),
             },
             Write::PutCheckpoint(put) => {
                 let label = put.label.as_deref().unwrap_or("-");

@@ -51,9 +51,9 @@ pub(super) fn keyed(command: Command, entropy: &dyn Entropy) -> Result<Command, 
     }
     let append = Append {
         batch: Batch::seal(entries, entropy)?,
-        ..*append
+        ..Arc::unwrap_or_clone(append)
     };
-    let write = Write::Append(Box::new(append));
+    let write = Write::Append(Arc::new(append));
     Ok(Command { write, ..command })
 }
 

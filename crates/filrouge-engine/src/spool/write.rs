@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use filrouge_store::command::{Command, Scope, Write};
-use filrouge_store::{Durability, Stored};
+use filrouge_store::ledger::Layer;
+use filrouge_store::{Durability, Ledger, Stored};
 use filrouge_types::{ErrorCode, Failure};
 use tracing::Instrument;
 
-use super::Core;
 use super::here::unavailable;
 use super::known::{Key, Known};
 use super::queue::keyed;
 use super::state::Attempt;
+use super::{Core, Spooling};
 
 /// How long a write that must not overtake others waits for them, when the ledger answers.
 const DRAINING: Duration = Duration::from_secs(10);
@@ -69,17 +71,29 @@ fn may_wait(command: &Command) -> bool {
     }
 }
 
-/// Whether a write takes contents away, or gives the session to somebody.
-const fn clears(write: &Write) -> bool {
-    matches!(write, Write::Redact(_) | Write::Erase(_) | Write::Link(_))
+#[async_trait]
+impl Layer for Spooling {
+    fn behind(&self) -> &dyn Ledger {
+        self.core.inner.as_ref()
+    }
+
+    async fn write(&self, command: Command) -> Result<Stored, Failure> {
+        self.core.written(command).await
+    }
+
+    async fn close(&self) {
+        self.stop_draining().await;
+        self.core.inner.close().await;
+    }
 }
 
 impl Core {
     pub(super) async fn written(self: &Arc<Self>, command: Command) -> Result<Stored, Failure> {
-        let Some(key) = self.key(&command) else {
+        let Some(session) = command.write.session_id() else {
             return self.inner.write(command).await;
         };
-        if clears(&command.write) {
+        let key = (command.scope.tenant.clone(), session.clone());
+        if command.write.takes_away() {
             return self.cleared(&key, command).await;
         }
         if !may_wait(&command) {

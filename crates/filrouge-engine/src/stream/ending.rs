@@ -1,11 +1,13 @@
 //! How a recording ends: with the answer, with calls that wait, or with what was shown and the error.
 
+use std::sync::Arc;
+
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Close, Ending, Interrupt, Outcome, SINCE_EVER, Write};
 use filrouge_store::draft::{Piece, StreamId, partial_entries};
 use filrouge_store::record::Entry;
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, ItemId, JsonText, RawJson, Role, Turn, TurnStatus,
+    Channel, ErrorCode, Failure, ItemBody, ItemId, RawJson, Role, Turn, TurnStatus,
 };
 
 use super::end::{Ended, StreamError};
@@ -14,7 +16,7 @@ use super::transcript::Transcript;
 use crate::core::unexpected;
 use crate::record_policy::LeftOut;
 use crate::trace::millis;
-use crate::turns::cancelled;
+use crate::turns::{cancelled, error_part};
 use crate::written::Written;
 
 impl Recording {
@@ -89,9 +91,10 @@ impl Recording {
             entries.push(item.into());
         }
         if !self.settings.finalize {
-            return match self.append(entries.clone(), transcript, true).await {
+            let append = self.batch(entries, Vec::new(), true)?;
+            return match self.append(&append).await {
                 Err(f) if f.code == ErrorCode::FinalExists => {
-                    self.observed(entries, transcript).await
+                    self.observed(append.batch.entries(), transcript).await
                 }
                 done => {
                     done?;
@@ -99,11 +102,13 @@ impl Recording {
                 }
             };
         }
-        let count = entries.len() as u64;
-        match self.close(Ending::Recorded(entries.clone())).await {
-            Err(f) if f.code == ErrorCode::FinalExists => self.observed(entries, transcript).await,
+        let close = self.ending(Ending::Recorded(entries), Some(self.stream));
+        match self.close(&close).await {
+            Err(f) if f.code == ErrorCode::FinalExists => {
+                self.observed(close.ending.entries(), transcript).await
+            }
             closed => {
-                self.items += count;
+                self.items += close.ending.entries().len() as u64;
                 closed
             }
         }
@@ -112,9 +117,10 @@ impl Recording {
     /// The turn has its answer already: what is said now stands beside it, and the caller ends the turn.
     async fn observed(
         &mut self,
-        mut entries: Vec<Entry>,
+        entries: &[Entry],
         transcript: &Transcript,
     ) -> Result<Turn, Failure> {
+        let mut entries = entries.to_vec();
         for entry in &mut entries {
             if entry.item.channel == Channel::Final {
                 entry.item.channel = Channel::Observation;
@@ -127,7 +133,13 @@ impl Recording {
         if entries.is_empty() {
             entries.push(self.last_note(transcript));
         }
-        self.append(entries, transcript, true).await?;
+        self.append_last(entries).await
+    }
+
+    /// The last items of the recording; the turn goes on.
+    async fn append_last(&mut self, entries: Vec<Entry>) -> Result<Turn, Failure> {
+        let append = self.batch(entries, Vec::new(), true)?;
+        self.append(&append).await?;
         self.turn().await
     }
 
@@ -137,8 +149,7 @@ impl Recording {
         if !transcript.is_told() || entries.is_empty() {
             entries.push(self.last_note(transcript));
         }
-        self.append(entries, transcript, true).await?;
-        self.turn().await
+        self.append_last(entries).await
     }
 
     /// What the response has told for its last item: usage, and metadata in which addresses are hashes.
@@ -173,11 +184,11 @@ impl Recording {
         };
         (last.usage, last.metadata) = transcript.told();
         entries.extend(self.sifted(vec![last])?);
-        self.close(match error {
+        let ending = match error {
             Some(_) => Ending::Fail(entries),
             None => Ending::Cancel(entries),
-        })
-        .await
+        };
+        self.close(&self.ending(ending, Some(self.stream))).await
     }
 
     /// What was shown and is not complete.
@@ -238,7 +249,7 @@ impl Recording {
         let error = StreamError::of_stream(failure.code.as_str(), &failure.detail);
         let item = ItemBody::new(Role::System, Channel::Error, error_parts(&error));
         let entries = self.sifted(vec![item])?;
-        self.close_by(Ending::Fail(entries), None).await
+        self.close(&self.ending(Ending::Fail(entries), None)).await
     }
 
     /// Gives the stream up because this process ends: the turn is interrupted, with all that has come.
@@ -277,18 +288,10 @@ impl Recording {
         }
     }
 
-    async fn close(&mut self, ending: Ending) -> Result<Turn, Failure> {
-        self.close_by(ending, Some(self.stream)).await
-    }
-
-    /// Closes the turn by the recording, which has given all that was shown, or by nobody: then the draft is kept.
-    async fn close_by(
-        &mut self,
-        ending: Ending,
-        stream: Option<StreamId>,
-    ) -> Result<Turn, Failure> {
+    /// The turn's end by the recording, which has given all that was shown, or by nobody: then the draft is kept.
+    fn ending(&self, ending: Ending, stream: Option<StreamId>) -> Arc<Close> {
         let body = fingerprint(&[b"stream", &self.stream.0]);
-        let close = Close {
+        Arc::new(Close {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
             request_id: None,
@@ -296,8 +299,11 @@ impl Recording {
             metadata: None,
             fingerprint: self.core.keyed(body),
             stream,
-        };
-        match self.write(Write::Close(Box::new(close))).await? {
+        })
+    }
+
+    async fn close(&mut self, close: &Arc<Close>) -> Result<Turn, Failure> {
+        match self.write(Write::Close(close.clone())).await? {
             Outcome::Turn(turn, _) => Ok(*turn),
             _ => Err(unexpected()),
         }
@@ -320,14 +326,8 @@ impl Recording {
 }
 
 fn error_parts(error: &StreamError) -> RawJson {
-    let code = JsonText::from_plain(&error.code);
     let raw = error.raw.as_ref().map(RawJson::as_str);
     let detail = raw.map_or_else(String::new, |raw| format!(r#","detail":{raw}"#));
-    RawJson::from_checked(format!(
-        r#"[{{"type":"error","code":{},"message":{},"source":"{}","retryable":{}{detail}}}]"#,
-        code.as_token(),
-        error.message.as_token(),
-        error.source.as_str(),
-        error.retryable
-    ))
+    let (message, source) = (error.message.as_token(), error.source.as_str());
+    error_part(&error.code, message, source, error.retryable, &detail)
 }

@@ -56,11 +56,11 @@ impl Recording {
 
     /// Items without what must not be recorded. A stream cannot be refused for what it holds: it is masked then, too.
     pub(super) fn sifted(&mut self, items: Vec<ItemBody>) -> Result<Vec<Entry>, Failure> {
-        let items = self.core.hashed_items(&self.scope.tenant, items);
+        let items = items.into_iter().map(Into::into).collect();
         let sieve = self.core.stream_sieve(self.secrets.clone());
-        let (items, masked) = self.core.sift(sieve, |sieve| sieve.items(items))?;
+        let tenant = &self.scope.tenant;
+        let (items, masked) = self.core.sifted_items(tenant, sieve, items)?;
         self.core.count_masked(&masked);
-
         self.masked += masked.count;
         Ok(items.into_iter().map(Entry::from).collect())
     }

@@ -163,7 +163,9 @@ impl Recording {
         if entries.is_empty() {
             return self.withdraw(transcript).await;
         }
-        self.append(entries, transcript, false).await
+        let rest = self.rest(transcript);
+        let append = self.batch(entries, rest, false)?;
+        self.append(&append).await
     }
 
     /// Drafts what has grown, whether it is time or not: somebody is about to end the turn.
@@ -196,16 +198,21 @@ impl Recording {
 
     pub(super) async fn draft(&mut self, deltas: Vec<Delta>) -> Result<(), Failure> {
         let number = self.chunk + u64::from(!deltas.is_empty());
-        self.put(number, deltas.clone(), false).await?;
-        self.drafted(&deltas);
+        let draft = self.put(number, deltas, false).await?;
+        self.drafted(&draft.deltas);
         self.chunk = number;
         self.drafts += 1;
         self.written = Instant::now();
         Ok(())
     }
 
-    async fn put(&mut self, number: u64, deltas: Vec<Delta>, begins: bool) -> Result<(), Failure> {
-        let draft = PutDraft {
+    async fn put(
+        &mut self,
+        number: u64,
+        deltas: Vec<Delta>,
+        begins: bool,
+    ) -> Result<Arc<PutDraft>, Failure> {
+        let draft = Arc::new(PutDraft {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
             stream: self.stream,
@@ -213,9 +220,9 @@ impl Recording {
             writer: self.writer.clone(),
             number,
             deltas,
-        };
-        match self.write(Write::PutDraft(Box::new(draft))).await? {
-            Outcome::Drafted => Ok(()),
+        });
+        match self.write(Write::PutDraft(draft.clone())).await? {
+            Outcome::Drafted => Ok(draft),
             _ => Err(unexpected()),
         }
     }
@@ -342,35 +349,32 @@ impl Recording {
         rest
     }
 
-    pub(super) async fn append(
-        &mut self,
+    /// Items, and what is left of the draft; nothing when the recording is `over`.
+    pub(super) fn batch(
+        &self,
         entries: Vec<Entry>,
-        transcript: &Transcript,
+        rest: Vec<Delta>,
         over: bool,
-    ) -> Result<(), Failure> {
-        let count = entries.len() as u64;
-        let rest = if over {
-            Vec::new()
-        } else {
-            self.rest(transcript)
-        };
-        let number = self.chunk + 1;
-        let append = Append {
+    ) -> Result<Arc<Append>, Failure> {
+        Ok(Arc::new(Append {
             session_id: self.session_id.clone(),
             turn_id: self.turn_id,
             batch: Batch::seal(entries, self.core.entropy.as_ref())?,
             expected_seq: None,
             progress: Some(Progress {
                 stream: self.stream,
-                number,
+                number: self.chunk + 1,
                 rest,
                 over,
             }),
-        };
-        match self.write(Write::Append(Box::new(append))).await? {
+        }))
+    }
+
+    pub(super) async fn append(&mut self, append: &Arc<Append>) -> Result<(), Failure> {
+        match self.write(Write::Append(append.clone())).await? {
             Outcome::Appended { .. } => {
-                self.chunk = number;
-                self.items += count;
+                self.chunk += 1;
+                self.items += append.batch.count();
                 self.written = Instant::now();
                 Ok(())
             }

@@ -1,5 +1,7 @@
 //! Appending items to an open turn (DESIGN §4.2).
 
+use std::sync::Arc;
+
 use filrouge_store::command::{Append, Outcome, Scope, Write};
 use filrouge_store::record::{Batch, Entry};
 use filrouge_store::rules::refusal::{check_hold, seq_conflict, turn_closed};
@@ -58,38 +60,32 @@ impl Turns {
         if request.items.is_empty() {
             return Err(Failure::new(ErrorCode::Invalid, "items must not be empty"));
         }
-        self.limits().items(&request.items, Author::Caller)?;
+        let items = self.limits().items(request.items, Author::Caller)?;
         let scope = &held(scope, request.fence, request.release)?;
         let keep = self.keep(scope, &session_id).await?;
-        let named = request.items.iter().all(|item| item.item_id.is_some());
+        let named = items.iter().all(|item| item.body.item_id.is_some());
         let mut left = LeftOut::default();
-        let items = kept_items(keep.record, request.items, &mut left);
-        if items.is_empty() {
-            let done = self
-                .append_nothing(scope, &session_id, turn_id, request.expected_seq, named)
-                .await?;
-            self.left_out(&left, done.replayed);
-            let not_recorded = left.items();
-            return Ok(done.map(|appended| Appended {
-                not_recorded,
-                ..appended
-            }));
-        }
-        let items = self.hashed_items(&scope.tenant, items);
-        let sieve = self.sieve(self.secrets_of(turn_id));
-        let (items, masked) = self.sift(sieve, |sieve| sieve.items(items))?;
-        let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
-        let append = Append {
-            session_id,
-            turn_id,
-            batch: Batch::seal(entries, self.entropy.as_ref())?,
-            expected_seq: request.expected_seq,
-            progress: None,
+        let items = kept_items(keep.record, items, &mut left);
+        let expected_seq = request.expected_seq;
+        let done = if items.is_empty() {
+            self.append_nothing(scope, &session_id, turn_id, expected_seq, named)
+                .await?
+        } else {
+            let sieve = self.sieve(self.secrets_of(turn_id));
+            let (items, masked) = self.sifted_items(&scope.tenant, sieve, items)?;
+            let entries: Vec<Entry> = items.into_iter().map(Into::into).collect();
+            let append = Append {
+                session_id,
+                turn_id,
+                batch: Batch::seal(entries, self.entropy.as_ref())?,
+                expected_seq,
+                progress: None,
+            };
+            self.write_append(scope, append, &masked).await?
         };
-        let appended = self.write_append(scope, append, &masked).await?;
-        self.left_out(&left, appended.replayed);
+        self.left_out(&left, done.replayed);
         let not_recorded = left.items();
-        Ok(appended.map(|appended| Appended {
+        Ok(done.map(|appended| Appended {
             not_recorded,
             ..appended
         }))
@@ -150,7 +146,7 @@ impl Core {
         append: Append,
         masked: &Masked,
     ) -> Result<Written<Appended>, Failure> {
-        let stored = self.write(scope, Write::Append(Box::new(append))).await?;
+        let stored = self.write(scope, Write::Append(Arc::new(append))).await?;
         match stored.outcome {
             Outcome::Appended {
                 first_seq,

@@ -1,5 +1,7 @@
 //! Ending turns: finalize, fail, cancel (DESIGN §4.3, §4.4).
 
+use std::sync::Arc;
+
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{Close, Ending, Scope, Write};
 use filrouge_store::record::Entry;
@@ -147,7 +149,7 @@ impl Turns {
         masked: &Masked,
     ) -> Result<Written<Turn>, Failure> {
         let turn = self
-            .write_turn(scope, Write::Close(Box::new(close)), masked)
+            .write_turn(scope, Write::Close(Arc::new(close)), masked)
             .await?;
         self.secrets().forget(turn.turn_id, self.clock.now());
         Ok(turn)
@@ -185,13 +187,29 @@ fn error_parts(error: &ErrorBody) -> Result<RawJson, Failure> {
             "error.code must not be empty",
         ));
     }
-    let code = JsonText::from_plain(&error.code);
     let message = error.message.as_ref().map_or("\"\"", JsonText::as_token);
-    Ok(RawJson::from_checked(format!(
-        r#"[{{"type":"error","code":{},"message":{message},"source":"caller","retryable":{}}}]"#,
-        code.as_token(),
-        error.retryable
-    )))
+    Ok(error_part(
+        &error.code,
+        message,
+        "caller",
+        error.retryable,
+        "",
+    ))
+}
+
+/// The parts of an error's item; `message` is a JSON string, `further` what follows its members.
+pub(crate) fn error_part(
+    code: &str,
+    message: &str,
+    source: &str,
+    retryable: bool,
+    further: &str,
+) -> RawJson {
+    let code = JsonText::from_plain(code);
+    let code = code.as_token();
+    RawJson::from_checked(format!(
+        r#"[{{"type":"error","code":{code},"message":{message},"source":"{source}","retryable":{retryable}{further}}}]"#
+    ))
 }
 
 pub(crate) fn finalize_fingerprint(request: &FinalizeTurn) -> [u8; 16] {

@@ -1,6 +1,8 @@
 //! Recording turns that happened elsewhere: one commit each, so that a kill leaves whole turns only, and a
 //! second import finds what is there (DESIGN §10).
 
+use std::sync::Arc;
+
 use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Scope, Write};
 use filrouge_store::record::{CloseEvent, Event, StartEvent, item_fingerprint};
@@ -10,6 +12,7 @@ use filrouge_types::{
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Turns;
+use crate::validate::Author;
 use crate::written::Written;
 
 /// Items read at once.
@@ -150,10 +153,10 @@ impl Turns {
             })),
         };
         let session = NewSession::bare(session.clone());
-        let items = self.hashed_items(&scope.tenant, turn.items.clone());
-        let (items, masked) = self.sift(self.sieve(None), |sieve| sieve.items(items))?;
+        let items = self.limits().items(turn.items.clone(), Author::Engine)?;
+        let (items, masked) = self.sifted_items(&scope.tenant, self.sieve(None), items)?;
         let start = self.seal_start(session, event, items, turn.status, Some(last), false)?;
-        self.write_turn(scope, Write::Start(Box::new(start)), &masked)
+        self.write_turn(scope, Write::Start(Arc::new(start)), &masked)
             .await
     }
 }

@@ -28,8 +28,6 @@ use crate::written::Written;
 struct Origin {
     /// The turn that it replaces.
     replaces: Option<TurnId>,
-    /// What of it is kept.
-    keep: Keep,
     /// That it happened before, and when; such a turn is not opened again.
     told: Option<Told>,
 }
@@ -76,13 +74,7 @@ impl Turns {
         request: StartTurn,
     ) -> Result<(Written<Turn>, bool), Failure> {
         let scope = &held(scope, request.fence, request.release)?;
-        let keep = self.keep(scope, &session).await?;
-        let origin = Origin {
-            keep,
-            ..Origin::default()
-        };
-        let started = self.prepared(scope, session, request, origin)?;
-        self.write_start(scope, started).await
+        self.begin(scope, session, request, Origin::default()).await
     }
 
     /// Records a turn that happened before, with its times.
@@ -96,20 +88,22 @@ impl Turns {
         let scope = &caller.scope(Permission::Write)?;
         let origin = Origin {
             replaces: None,
-            keep: self.keep(scope, &session).await?,
             told: Some(told),
         };
-        let started = self.prepared(scope, session, request, origin)?;
-        let (turn, _) = self.write_start(scope, started).await?;
+        let (turn, _) = self.begin(scope, session, request, origin).await?;
         Ok(turn)
     }
 
-    async fn write_start(
+    async fn begin(
         &self,
         scope: &Scope,
-        started: Started,
+        session: SessionId,
+        request: StartTurn,
+        origin: Origin,
     ) -> Result<(Written<Turn>, bool), Failure> {
-        let write = Write::Start(Box::new(started.start));
+        let keep = self.keep(scope, &session).await?;
+        let started = self.prepared(scope, session, request, origin, &keep)?;
+        let write = Write::Start(Arc::new(started.start));
         let stored = self.write(scope, write).await?;
         let (turn, put) = match stored.outcome {
             Outcome::Turn(turn, put) => (*turn, put),
@@ -149,14 +143,11 @@ impl Turns {
             ));
         }
         let scope = &held(scope, request.fence, request.release)?;
-        let keep = self.keep(scope, &session).await?;
         let origin = Origin {
             replaces: Some(old),
-            keep,
             told: None,
         };
-        let started = self.prepared(scope, session, request, origin)?;
-        let (turn, _) = self.write_start(scope, started).await?;
+        let (turn, _) = self.begin(scope, session, request, origin).await?;
         Ok(turn)
     }
 
@@ -165,7 +156,6 @@ impl Turns {
             .metadata(request.metadata.as_ref(), "metadata")?;
         self.limits()
             .metadata(request.runtime_context.as_ref(), "runtime_context")?;
-        self.limits().items(&request.items, Author::Caller)?;
         for (field, text) in [
             ("pipeline_name", &request.pipeline_name),
             ("consultant", &request.consultant),
@@ -212,13 +202,9 @@ impl Turns {
         scope: &Scope,
         session: SessionId,
         mut request: StartTurn,
-        origin: Origin,
+        Origin { replaces, told }: Origin,
+        keep: &Keep,
     ) -> Result<Started, Failure> {
-        let Origin {
-            replaces,
-            keep,
-            told,
-        } = origin;
         self.check_start(&request)?;
         // Of the request as it came: a retry is known by it, whatever is masked.
         let fingerprint = start_fingerprint(&request, replaces.as_ref());
@@ -228,19 +214,22 @@ impl Turns {
                 ..FinalizeTurn::default()
             })
         });
+        let items = std::mem::take(&mut request.items);
+        let items = self.limits().items(items, Author::Caller)?;
         let given = request.runtime_context.take();
         request.runtime_context = self.hashed(&scope.tenant, given.clone());
         let secrets = self.starting_secrets(given.as_ref(), &request);
         request.metadata = self.hashed(&scope.tenant, request.metadata);
         let mut left = LeftOut::default();
-        kept_metadata(&keep, &mut request.metadata, &mut left);
-        request.items = kept_items(keep.record, request.items, &mut left);
-        request.items = self.hashed_items(&scope.tenant, request.items);
+        kept_metadata(keep, &mut request.metadata, &mut left);
+        let items = kept_items(keep.record, items, &mut left);
+        let items = self.hashed_items(&scope.tenant, items);
         let sieve = self.sieve(secrets.clone());
-        let (request, masked) = self.sift(sieve, |sieve| sieve.start(request))?;
+        let sifted = self.sift(sieve, |sieve| sieve.start(request, items))?;
+        let ((request, further), masked) = sifted;
         let mut metadata = request.metadata.clone();
         let mut items = self.question_items(&request, &mut metadata)?;
-        items.extend(request.items);
+        items.extend(further);
         let answer = request.answer_neutral.as_ref();
         let mut fallback =
             answer.is_some_and(|answer| add_answer(&mut items, answer, request.translate_chat));
@@ -297,7 +286,7 @@ impl Turns {
         mut last: Option<Event>,
         reopen: bool,
     ) -> Result<Start, Failure> {
-        self.limits().items(&items, Author::Engine)?;
+        self.limits().sizes(&items)?;
         event.fingerprint = self.keyed(event.fingerprint);
         if let Some(Event::Close(close)) = &mut last {
             close.fingerprint = self.keyed(close.fingerprint);

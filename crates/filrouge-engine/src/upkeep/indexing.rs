@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use filrouge_store::Stored;
 use filrouge_store::command::{Scope, Viewer, Write};
 use filrouge_store::read::Gone;
 use filrouge_store::text_index::TextIndex;
 use filrouge_types::{ErrorCode, Failure, SessionId};
 
-use super::index::{Indexing, Key};
+use super::index::Key;
 use crate::core::Core;
 use crate::engine::IndexFeed;
 
@@ -56,14 +57,14 @@ impl IndexFeed {
 }
 
 impl Core {
-    /// Does a write, around which the index forgets what the write takes away.
+    /// A write that takes something away: around it the index forgets the session.
     pub(crate) async fn write_and_forget(
         &self,
-        indexing: &Indexing,
         scope: &Scope,
         write: Write,
-    ) -> Result<filrouge_store::Stored, Failure> {
-        let Some(session) = taken_away(&write).cloned() else {
+    ) -> Result<Stored, Failure> {
+        let (Some(indexing), Some(session)) = (self.index.get(), write.session_id().cloned())
+        else {
             return self.put(scope, write).await;
         };
         let key: Key = (
@@ -111,15 +112,5 @@ impl Core {
         // What cannot be read can still be erased, by who may.
         let unread = scope.viewer == Viewer::Operator;
         asked.await.unwrap_or(unread)
-    }
-}
-
-/// The session of which a write takes contents away, or takes it away from who saw it.
-const fn taken_away(write: &Write) -> Option<&SessionId> {
-    match write {
-        Write::Redact(redact) => Some(&redact.session_id),
-        Write::Erase(erase) => Some(&erase.session_id),
-        Write::Link(link) => Some(&link.session_id),
-        _ => None,
     }
 }

@@ -1,5 +1,7 @@
 //! What one write or one row brings about stays its own affair, and what a database is set to is nobody's.
 
+use std::sync::Arc;
+
 use filrouge_store::command::{SessionFilter, Write};
 use filrouge_store::contract::fixture::{Fixture, anyone, append, code, item, start, start_with};
 use filrouge_store::contract::{concurrency, run};
@@ -60,7 +62,7 @@ fn a_write_that_the_database_refuses_spoils_no_other() {
             });
             let command = filrouge_store::Command {
                 scope: anyone(),
-                write: Write::Start(Box::new(write)),
+                write: Write::Start(Arc::new(write)),
             };
             tasks.push((
                 refused,

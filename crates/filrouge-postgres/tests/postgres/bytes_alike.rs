@@ -258,7 +258,7 @@ fn strange_items() {
                 event.pipeline_name = Some((*text).into());
                 items[0].agent = Some((*text).into());
             });
-            three.write(&who, Write::Start(Box::new(made))).await;
+            three.write(&who, Write::Start(Arc::new(made))).await;
             let id = three.0[0]
                 .keyring
                 .turn_id(&who.tenant, &sid("s"), &rid(&request));
@@ -279,7 +279,7 @@ fn strange_items() {
                 translated: Some(token),
                 fallback: None,
             };
-            three.write(&who, Write::Close(Box::new(ending))).await;
+            three.write(&who, Write::Close(Arc::new(ending))).await;
         }
         three.read(&who, &["s".to_owned()]).await;
         for agent in TEXTS.iter().chain(&["s", "ZEBRA"]) {
@@ -319,7 +319,7 @@ fn large_and_deep_items() {
             let made = start_with(&who, "s", &format!("r{n}"), "q", None, |_, items| {
                 items[0].parts = RawJson::parse(&parts).unwrap();
             });
-            three.write(&who, Write::Start(Box::new(made))).await;
+            three.write(&who, Write::Start(Arc::new(made))).await;
         }
         three.ask("position", async |f| f.ledger.position()).await;
         for after in 0..4 {

@@ -80,7 +80,7 @@ async fn released(by: &dyn Ledger, session: &str, holder: &str, fence: u64) {
 }
 
 async fn started(by: &dyn Ledger, fence: u64, session: &str, request: &str) -> TurnId {
-    let begins = Write::Start(Box::new(start(&anyone(), session, request, "q")));
+    let begins = Write::Start(Arc::new(start(&anyone(), session, request, "q")));
     match write(by, Some(Hold::by(fence)), begins).await.unwrap() {
         Outcome::Turn(turn, _) => turn.turn_id,
         other => panic!("expected a turn, got {other:?}"),
@@ -114,7 +114,7 @@ async fn passed_on(database: &Database, a: &dyn Ledger, b: &dyn Ledger) {
     let refused = write(
         b,
         None,
-        Write::Start(Box::new(start(&anyone(), "s", "r", "q"))),
+        Write::Start(Arc::new(start(&anyone(), "s", "r", "q"))),
     )
     .await;
     let refused = refused.unwrap_err();
@@ -216,7 +216,7 @@ fn the_databases_clock_counts() {
         passed_on(&database, a, b).await;
         // A minute is over there, and here not.
         set_ahead(&database, "1 hour 2 minutes");
-        let begins = Write::Start(Box::new(start(&anyone(), "s", "late", "q")));
+        let begins = Write::Start(Arc::new(start(&anyone(), "s", "late", "q")));
         let late = write(b, Some(Hold::by(2)), begins.clone()).await;
         assert_eq!(late.unwrap_err().code, ErrorCode::LeaseExpired);
         assert_eq!(acquired(a, "s", "a").await.unwrap().fence, 3);
@@ -279,7 +279,7 @@ fn resumes_are_told_once() {
 fn whole(session: &str, request: &str) -> Vec<Write> {
     let turn = keyring().turn_id(&anyone().tenant, &sid(session), &rid(request));
     vec![
-        Write::Start(Box::new(start(&anyone(), session, request, "q"))),
+        Write::Start(Arc::new(start(&anyone(), session, request, "q"))),
         append(session, turn, vec![keyed(request, "seen")], None),
         finalize(session, turn, Some("a")),
     ]

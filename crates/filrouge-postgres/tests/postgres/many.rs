@@ -53,7 +53,7 @@ pub(crate) async fn close(ledgers: Ledgers) {
 }
 
 pub(crate) async fn started(ledger: &dyn Ledger, session: &str, request: &str) -> Turn {
-    let write = Write::Start(Box::new(start(&anyone(), session, request, request)));
+    let write = Write::Start(Arc::new(start(&anyone(), session, request, request)));
     match ledger.put(cmd(&anyone(), write)).await.unwrap() {
         Outcome::Turn(turn, _) => *turn,
         other => panic!("{other:?}"),

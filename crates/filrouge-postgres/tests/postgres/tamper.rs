@@ -2,6 +2,7 @@
 //! ledger that is opened afterwards and in one that is running (P7).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use filrouge_store::command::{NewEvent, NewSession, Outcome, Scope, SessionPatch, Viewer, Write};
 use filrouge_store::contract::asks::{close_session, event, json, knowing, link, metadata, patch};
@@ -236,7 +237,7 @@ async fn adopt(f: &Fixture) {
     donor.append(&who, &turn, items).await.unwrap();
     let mut brought = donor.brought(&who, "adopted").await;
     brought.session.team_id = Some("team".into());
-    f.write(&who, Write::Adopt(Box::new(brought)))
+    f.write(&who, Write::Adopt(Arc::new(brought)))
         .await
         .unwrap();
 }

@@ -1,5 +1,7 @@
 //! One session, and several ledgers open on its file, as other processes have them.
 
+use std::sync::Arc;
+
 use filrouge_store::command::Write;
 use filrouge_store::contract::fixture::{Fixture, anyone, code, start_with};
 use filrouge_store::contract::live_asks::{
@@ -11,7 +13,7 @@ use super::{keyring, on};
 
 fn whole(request: &str) -> Write {
     let made = start_with(&anyone(), "s", request, "q", Some("a"), |_, _| {});
-    Write::Start(Box::new(made))
+    Write::Start(Arc::new(made))
 }
 
 fn run(test: impl AsyncFn(&Fixture, &Fixture)) {

@@ -231,7 +231,7 @@ fn writers_share_a_flush() {
                         &format!("r{n}"),
                         "q",
                     );
-                    let write = filrouge_store::command::Write::Start(Box::new(made));
+                    let write = filrouge_store::command::Write::Start(Arc::new(made));
                     ledger.write(cmd(&who, write)).await.unwrap();
                 }
             });

@@ -1,6 +1,8 @@
 //! Writes of live calls as bytes: for a spool that keeps them while the ledger does not answer (DESIGN §6, docs/spool.md).
 //! A batch is kept as its entries and packed again, under other salts.
 
+use std::sync::Arc;
+
 use filrouge_types::{ErrorCode, Failure};
 
 use super::{Command, Write};
@@ -30,8 +32,8 @@ impl Command {
             Failure::new(ErrorCode::IntegrityError, what)
         })?;
         let batch = match &mut command.write {
-            Write::Start(start) => Some(&mut start.batch),
-            Write::Append(append) => Some(&mut append.batch),
+            Write::Start(start) => Some(&mut Arc::make_mut(start).batch),
+            Write::Append(append) => Some(&mut Arc::make_mut(append).batch),
             _ => None,
         };
         if let Some(batch) = batch {

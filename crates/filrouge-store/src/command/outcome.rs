@@ -22,8 +22,13 @@ pub struct Put {
 }
 
 impl Put {
-    /// So many items from `first_seq` on, behind which the session stands now; `None` for no item.
-    pub(crate) fn new(session: &Loaded, first_seq: u64, count: u64) -> Option<Self> {
+    /// So many items of these roles from `first_seq` on, behind which the session stands now; `None` for no item.
+    pub(crate) fn new(
+        session: &Loaded,
+        first_seq: u64,
+        count: u64,
+        roles: impl IntoIterator<Item = Role>,
+    ) -> Option<Self> {
         if count == 0 {
             return None;
         }
@@ -32,14 +37,8 @@ impl Put {
             last_seq: first_seq + count - 1,
             before: session.before,
             link: session.head.link,
-            roles: Vec::new(),
+            roles: roles.into_iter().collect(),
         })
-    }
-
-    /// Tells who speaks in the items that were put.
-    pub(crate) fn spoken_by(mut self, roles: impl Iterator<Item = Role>) -> Self {
-        self.roles = roles.collect();
-        self
     }
 }
 

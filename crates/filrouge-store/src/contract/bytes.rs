@@ -1,5 +1,7 @@
 //! What was given comes back byte for byte (DESIGN §3).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ItemBody, ItemId, JsonText, RawJson, Role, Timestamp, Variant};
 
 use super::fixture::{Fixture, anyone, body, close, start_with};
@@ -91,7 +93,7 @@ pub async fn texts_keep_their_escapes(f: &Fixture) {
             translated: Some(token.clone()),
             fallback: None,
         };
-        let ending = Write::Close(Box::new(close("s", turn.turn_id, ending, body("x"))));
+        let ending = Write::Close(Arc::new(close("s", turn.turn_id, ending, body("x"))));
         let turn = f.turn_of(&who, ending).await.unwrap();
         assert_eq!(turn.answer_neutral.as_ref(), Some(&token));
         assert_eq!(turn.answer_translated.as_ref(), Some(&token));
@@ -115,7 +117,7 @@ pub async fn metadata_is_merged_not_rewritten(f: &Fixture) {
     );
     ending.metadata = Some(json(r#"{"a":9007199254740993,"c":"\u0000"}"#));
     let turn = f
-        .turn_of(&who, Write::Close(Box::new(ending)))
+        .turn_of(&who, Write::Close(Arc::new(ending)))
         .await
         .unwrap();
     assert_eq!(

@@ -1,6 +1,7 @@
 //! The change feed: every commit once and in order, to who may see it (DESIGN §10).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_types::{Channel, ErrorCode};
@@ -77,7 +78,7 @@ async fn crowd(f: &Fixture) {
                     .keyring()
                     .turn_id(&who.tenant, &sid(&session), &made.event.request_id);
             for write in [
-                Write::Start(Box::new(made)),
+                Write::Start(Arc::new(made)),
                 append(&session, turn, vec![item(Channel::Plan, "a"); 2], None),
                 patch(&session, title("t")),
                 append(&session, turn, vec![item(Channel::Plan, "b")], None),

@@ -1,5 +1,7 @@
 //! Checkpoints: the application's state as of a seq, once for each (DESIGN §6).
 
+use std::sync::Arc;
+
 use filrouge_types::ErrorCode;
 use tokio::task::JoinSet;
 
@@ -173,7 +175,7 @@ pub async fn checkpoints_beside_writers(f: &Fixture) {
                 let request = format!("r{n} {m}");
                 let made =
                     super::fixture::start_with(&who, "s", &request, "q", Some("a"), |_, _| {});
-                let write = crate::command::Write::Start(Box::new(made));
+                let write = crate::command::Write::Start(Arc::new(made));
                 ledger.put(cmd(&who, write)).await.unwrap();
                 let write = checkpoint("s", None, Some("L"), "{}");
                 match ledger.put(cmd(&who, write)).await.unwrap() {

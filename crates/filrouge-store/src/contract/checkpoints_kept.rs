@@ -1,5 +1,7 @@
 //! Which checkpoints stay (DESIGN §6, §9).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode};
 
 use super::asks::json;
@@ -113,7 +115,7 @@ pub async fn a_redaction_is_known_where_it_was_taken_to(f: &Fixture) {
     let turn = f.whole(&who, "s", "r", "a").await;
     f.redact_turn(&who, &turn).await.unwrap();
     let there = super::differential::memory(f.keyring.clone());
-    let write = crate::command::Write::Adopt(Box::new(f.brought(&who, "s").await));
+    let write = crate::command::Write::Adopt(Arc::new(f.brought(&who, "s").await));
     there.write(&who, write).await.unwrap();
     let put = |seq| checkpoint("s", seq, None, "{}");
     let refused = there.checkpointed(&who, put(Some(turn.last_seq))).await;

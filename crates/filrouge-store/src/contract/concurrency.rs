@@ -19,7 +19,7 @@ pub async fn many_tasks_over_few_sessions(f: &Fixture) {
             let session = format!("s{}", task % 3);
             let made = start(&who, &session, &format!("r{task}"), "q");
             let made = ledger
-                .put(cmd(&who, Write::Start(Box::new(made))))
+                .put(cmd(&who, Write::Start(Arc::new(made))))
                 .await
                 .unwrap();
             let Outcome::Turn(turn, _) = made else {
@@ -76,7 +76,7 @@ fn history() -> Vec<Command> {
                 items.insert(1, keyed(&format!("k{n}"), "o"));
             },
         );
-        all.push(cmd(&who, Write::Start(Box::new(made))));
+        all.push(cmd(&who, Write::Start(Arc::new(made))));
     }
     all
 }
@@ -126,7 +126,7 @@ pub async fn one_start_wins(f: &Fixture) {
         tasks.spawn(async move {
             let made = start(&who, "s", "r", &format!("body {}", n % 4));
             match ledger
-                .put(cmd(&who, Write::Start(Box::new(made))))
+                .put(cmd(&who, Write::Start(Arc::new(made))))
                 .await
                 .unwrap()
             {

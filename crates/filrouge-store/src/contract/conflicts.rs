@@ -1,5 +1,7 @@
 //! Conflicts fail loudly, in the order of DESIGN §4: owner, replay, expected seq, turn state.
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode, TurnId};
 
 use super::fixture::{
@@ -166,15 +168,15 @@ pub async fn wrong_request_id(f: &Fixture) {
     let mut ending = close("s", turn.turn_id, answer(Some("a")), body("a"));
     ending.request_id = Some(rid("other"));
     let refused = f
-        .turn_of(&who, Write::Close(Box::new(ending.clone())))
+        .turn_of(&who, Write::Close(Arc::new(ending.clone())))
         .await;
     assert_eq!(code(refused), ErrorCode::TurnMismatch);
     ending.request_id = Some(rid("r"));
-    f.turn_of(&who, Write::Close(Box::new(ending.clone())))
+    f.turn_of(&who, Write::Close(Arc::new(ending.clone())))
         .await
         .unwrap();
     ending.request_id = Some(rid("other"));
-    let refused = f.turn_of(&who, Write::Close(Box::new(ending))).await;
+    let refused = f.turn_of(&who, Write::Close(Arc::new(ending))).await;
     assert_eq!(code(refused), ErrorCode::TurnMismatch);
 }
 
@@ -187,7 +189,7 @@ pub async fn empty_batches(f: &Fixture) {
     );
     let nothing = close("s", turn.turn_id, Ending::Cancel(Vec::new()), body("c"));
     assert_eq!(
-        code(f.write(&who, Write::Close(Box::new(nothing))).await),
+        code(f.write(&who, Write::Close(Arc::new(nothing))).await),
         ErrorCode::Invalid
     );
     let mut made = start(&who, "s", "r2", "q");

@@ -88,14 +88,14 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
             if more == 3 {
                 made.concurrent_turns = ConcurrentTurns::Reject;
             }
-            Write::Start(Box::new(made))
+            Write::Start(Arc::new(made))
         }
         3 => {
             let made = start_with(&who, &s, &r, "q", Some("answer"), |event, made| {
                 event.translate_chat = more == 1;
                 made.splice(1..1, items(request, more.min(2)));
             });
-            Write::Start(Box::new(made))
+            Write::Start(Arc::new(made))
         }
         4..=6 => append(
             &s,
@@ -111,7 +111,7 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
                 translated,
                 fallback: Some(more == 1),
             };
-            Write::Close(Box::new(close(&s, id, ending, body("t"))))
+            Write::Close(Arc::new(close(&s, id, ending, body("t"))))
         }
         9 => fail(&s, id, &format!("e{}", more % 2)),
         10 => cancel(&s, id),

@@ -1,6 +1,7 @@
 //! Drafts: they grow, become items, and whoever ends a turn keeps what they show.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode, Failure, Role, Timestamp, Turn, TurnId, TurnStatus};
 
@@ -44,7 +45,7 @@ pub fn put(
     number: u64,
     deltas: Vec<Delta>,
 ) -> Write {
-    Write::PutDraft(Box::new(PutDraft {
+    Write::PutDraft(Arc::new(PutDraft {
         session_id: sid(session),
         turn_id: turn,
         stream,
@@ -65,7 +66,7 @@ pub fn advance(
 ) -> Write {
     let mut made = item(Channel::Observation, &format!("item {number}"));
     made.item_id = stream.item_id(number);
-    Write::Append(Box::new(Append {
+    Write::Append(Arc::new(Append {
         session_id: sid(session),
         turn_id: turn,
         batch: Batch::seal(vec![made.into()], &crate::OsEntropy).unwrap(),
@@ -90,7 +91,7 @@ pub fn recorded(session: &str, turn: TurnId, stream: StreamId, words: &str) -> W
         body("recorded"),
     );
     write.stream = Some(stream);
-    Write::Close(Box::new(write))
+    Write::Close(Arc::new(write))
 }
 
 /// Ends an abandoned recording, if it has given no sign of life since `before`.

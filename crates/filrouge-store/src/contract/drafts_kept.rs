@@ -1,6 +1,7 @@
 //! What a draft shows is kept, whoever ends its turn.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode, TurnId, TurnStatus};
 
@@ -24,7 +25,7 @@ async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Ch
     .unwrap();
     let write = match write {
         Write::Close(mut close) => {
-            close.turn_id = id;
+            Arc::make_mut(&mut close).turn_id = id;
             Write::Close(close)
         }
         Write::Interrupt(mut interrupt) => {
@@ -61,7 +62,7 @@ pub async fn kept_whoever_ends_the_turn(f: &Fixture) {
     assert_eq!(cancelled[2].0, Channel::Cancelled);
     let entries = vec![item(Channel::Error, "e").into()];
     let failing = close("b", any, Ending::Fail(entries), body("e"));
-    let failed = ended(f, &who, "b", Write::Close(Box::new(failing))).await;
+    let failed = ended(f, &who, "b", Write::Close(Arc::new(failing))).await;
     assert_eq!(failed[..2], shown);
     assert_eq!(failed[2].0, Channel::Error);
     let interrupted = ended(f, &who, "c", abandon("c", any, stream(1), i64::MAX)).await;
@@ -110,7 +111,7 @@ pub async fn what_the_caller_says_was_shown(f: &Fixture) {
         let entries = [item(Channel::Partial, given), item(Channel::Error, "e")];
         let ending = Ending::Fail(entries.into_iter().map(Entry::from).collect());
         let failing = close(&session, id, ending, body("e"));
-        f.write(&who, Write::Close(Box::new(failing)))
+        f.write(&who, Write::Close(Arc::new(failing)))
             .await
             .unwrap();
         let items = f.items(&who, &session, 50).await;
@@ -164,7 +165,7 @@ pub async fn a_key_that_was_taken_holds_nothing_up(f: &Fixture) {
         }
         let write = match ends {
             Write::Close(mut close) => {
-                close.turn_id = id;
+                Arc::make_mut(&mut close).turn_id = id;
                 Write::Close(close)
             }
             Write::Interrupt(mut interrupt) => {

@@ -1,5 +1,7 @@
 //! Erasure: nothing of a session stays but its name, under which nothing is written any more (DESIGN §9).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode, ItemBody, SessionStatus, Timestamp};
 use tokio::task::JoinSet;
 
@@ -112,9 +114,9 @@ pub async fn nothing_stays_but_the_name(f: &Fixture) {
         .await;
         assert_eq!(code(f.erase(who, "s").await), ErrorCode::SessionNotFound);
     }
-    let mine = f.write(&ann, Write::Adopt(Box::new(brought.clone()))).await;
+    let mine = f.write(&ann, Write::Adopt(Arc::new(brought.clone()))).await;
     assert_eq!(code(mine), ErrorCode::SessionErased);
-    let theirs = f.write(&bob, Write::Adopt(Box::new(brought))).await;
+    let theirs = f.write(&bob, Write::Adopt(Arc::new(brought))).await;
     assert_eq!(code(theirs), ErrorCode::SessionConflict);
     for who in [&ann, &bob] {
         let name = who.viewer.identity().unwrap().as_str().to_owned();

@@ -1,5 +1,7 @@
 //! Answers: promotion, translations, fallback copies (DESIGN §4.3, §7).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode, ItemBody, JsonText, RawJson, Role, Turn};
 
 use super::fixture::{
@@ -43,7 +45,7 @@ fn ending(
         fallback,
     };
     let print = body(&format!("{neutral:?}{translated:?}{fallback:?}"));
-    Write::Close(Box::new(close("s", turn.turn_id, ending, print)))
+    Write::Close(Arc::new(close("s", turn.turn_id, ending, print)))
 }
 
 pub async fn promotion(f: &Fixture) {
@@ -215,7 +217,7 @@ pub async fn a_final_without_text_is_promoted(f: &Fixture) {
     .unwrap();
     let write = close("s", turn.turn_id, answer(None), body("x"));
     let done = f
-        .turn_of(&who, Write::Close(Box::new(write)))
+        .turn_of(&who, Write::Close(Arc::new(write)))
         .await
         .unwrap();
     assert_eq!(answers(&done), (None, None, false));

@@ -191,7 +191,7 @@ pub fn start(scope: &Scope, session: &str, request: &str, question: &str) -> Sta
 
 pub fn append(session: &str, turn: TurnId, items: Vec<ItemBody>, expected: Option<u64>) -> Write {
     let entries: Vec<Entry> = items.into_iter().map(Entry::from).collect();
-    Write::Append(Box::new(Append {
+    Write::Append(Arc::new(Append {
         session_id: sid(session),
         turn_id: turn,
         batch: Batch::seal(entries, &crate::OsEntropy).unwrap(),
@@ -222,7 +222,7 @@ pub fn answer(neutral: Option<&str>) -> Ending {
 
 pub fn finalize(session: &str, turn: TurnId, words: Option<&str>) -> Write {
     let fingerprint = body(&format!("finalize {words:?}"));
-    Write::Close(Box::new(close(session, turn, answer(words), fingerprint)))
+    Write::Close(Arc::new(close(session, turn, answer(words), fingerprint)))
 }
 
 pub fn fail(session: &str, turn: TurnId, words: &str) -> Write {
@@ -230,7 +230,7 @@ pub fn fail(session: &str, turn: TurnId, words: &str) -> Write {
         item(Channel::Partial, "so far").into(),
         item(Channel::Error, words).into(),
     ];
-    Write::Close(Box::new(close(
+    Write::Close(Arc::new(close(
         session,
         turn,
         Ending::Fail(entries),
@@ -240,7 +240,7 @@ pub fn fail(session: &str, turn: TurnId, words: &str) -> Write {
 
 pub fn cancel(session: &str, turn: TurnId) -> Write {
     let entries = vec![item(Channel::Cancelled, "stop").into()];
-    Write::Close(Box::new(close(
+    Write::Close(Arc::new(close(
         session,
         turn,
         Ending::Cancel(entries),
@@ -277,7 +277,7 @@ pub fn replacement(scope: &Scope, session: &str, request: &str, old: TurnId, wor
     let made = start_with(scope, session, request, words, Some(words), |event, _| {
         event.replaces = Some(old);
     });
-    Write::Start(Box::new(made))
+    Write::Start(Arc::new(made))
 }
 
 impl Fixture {
@@ -299,7 +299,7 @@ impl Fixture {
     }
 
     pub async fn try_start(&self, scope: &Scope, start: Start) -> Result<Turn, Failure> {
-        self.turn_of(scope, Write::Start(Box::new(start))).await
+        self.turn_of(scope, Write::Start(Arc::new(start))).await
     }
 
     pub async fn redacted(&self, scope: &Scope, write: Write) -> Result<Redacted, Failure> {

@@ -1,5 +1,7 @@
 //! Every retry is safe (P2).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode, TurnStatus};
 
 use super::fixture::{
@@ -146,14 +148,14 @@ pub async fn finalize_again(f: &Fixture) {
         body("spelled otherwise"),
     );
     assert!(
-        f.turn_of(&who, Write::Close(Box::new(other_key)))
+        f.turn_of(&who, Write::Close(Arc::new(other_key)))
             .await
             .unwrap()
             .replayed
     );
     let none = close("s", turn.turn_id, answer(None), body("nothing"));
     assert!(
-        f.turn_of(&who, Write::Close(Box::new(none)))
+        f.turn_of(&who, Write::Close(Arc::new(none)))
             .await
             .unwrap()
             .replayed

@@ -1,5 +1,7 @@
 //! A session that is given free in the commit of the last write (DESIGN §6).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode};
 
 use super::asks::{close_session, event, patch, patch_if, title};
@@ -77,7 +79,7 @@ pub async fn a_repeated_write_gives_free_as_well(f: &Fixture) {
         ..SessionPatch::default()
     };
     let whole = start_with(&who, "s", "r", "q", Some("a"), |_, _| {});
-    let whole = Write::Start(Box::new(whole));
+    let whole = Write::Start(Arc::new(whole));
     f.write(&who, whole.clone()).await.unwrap();
     let busy = Busy::new(f, &who, "s").await;
     let mut said = item(Channel::Plan, "p");

@@ -12,7 +12,7 @@ use crate::command::{Outcome, Scope, Write};
 
 fn whole(who: &Scope, request: &str) -> Write {
     let made = start_with(who, "s", request, "q", Some("a"), |_, _| {});
-    Write::Start(Box::new(made))
+    Write::Start(Arc::new(made))
 }
 
 pub async fn one_of_many_takes_it(f: &Fixture) {

@@ -1,5 +1,7 @@
 //! Which writes a lease keeps others from (DESIGN §6).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, Clock, ErrorCode, SessionStatus, Turn, TurnStatus};
 
 use super::asks::{close_session, event, link, metadata, patch, title};
@@ -37,7 +39,7 @@ impl Busy {
     /// Every write that is kept from others, by name.
     pub fn writes(&self, who: &Scope) -> Vec<(&'static str, Write)> {
         let (s, open) = (self.session.as_str(), self.open.turn_id);
-        let started = |start| Write::Start(Box::new(start));
+        let started = |start| Write::Start(Arc::new(start));
         let whole = start_with(who, s, "new", "q", Some("a"), |_, _| {});
         let of_session = |change| patch(s, change);
         let labelled = SessionPatch {
@@ -208,7 +210,7 @@ pub async fn checks_keep_their_order(f: &Fixture) {
     let held = under(&who, older);
     let replayed = [
         append("s", open, vec![keyed("k", "x")], None),
-        Write::Start(Box::new(start(&who, "s", "open", "open"))),
+        Write::Start(Arc::new(start(&who, "s", "open", "open"))),
         checkpoint("s", Some(3), Some("L"), r#"{"a":1}"#),
         finalize("s", open, Some("a")),
     ];

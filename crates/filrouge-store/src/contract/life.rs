@@ -1,5 +1,7 @@
 //! The life of a turn: every status meets every write (DESIGN §4).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, Clock, ErrorCode, Turn, TurnStatus};
 
 use super::fixture::{
@@ -130,7 +132,7 @@ pub async fn every_status_meets_every_write(f: &Fixture) {
             let now = f.clock.now().as_micros();
             let id = turn.turn_id;
             let write = match name {
-                "start again" => Write::Start(Box::new(start(&who, &s, "r", "r"))),
+                "start again" => Write::Start(Arc::new(start(&who, &s, "r", "r"))),
                 "append" => append(&s, id, vec![item(Channel::Plan, "p")], None),
                 "finalize" => finalize(&s, id, Some("answer")),
                 "finalize otherwise" => finalize(&s, id, Some("other")),

@@ -1,5 +1,7 @@
 //! Redaction: contents go, everything else stays provable (DESIGN §9).
 
+use std::sync::Arc;
+
 use filrouge_types::{Channel, ErrorCode, Item, Turn, TurnId, TurnStatus};
 
 use super::fixture::{
@@ -299,7 +301,7 @@ pub async fn history_is_not_brought_in_again(f: &Fixture) {
         event.replaces = Some(turn.turn_id);
     });
     history.reopen = false;
-    let refused = f.turn_of(&who, Write::Start(Box::new(history))).await;
+    let refused = f.turn_of(&who, Write::Start(Arc::new(history))).await;
     assert_eq!(code(refused), ErrorCode::TurnRedacted);
     assert_eq!(f.last_seq(&who, "s").await, 3);
     f.intact().await;

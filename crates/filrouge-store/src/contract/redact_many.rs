@@ -1,6 +1,7 @@
 //! Redaction among retries, in lists, and at random.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use filrouge_types::{Channel, ErrorCode, Turn};
 use proptest::prelude::*;
@@ -170,7 +171,7 @@ async fn journal(f: &Fixture, session: &str, steps: &[Step]) -> Vec<Turn> {
         let id = old.turn_id;
         // A write that the turn does not take is refused; that is not what this test is about.
         let write = match kind {
-            0 | 1 => Write::Start(Box::new(start(&who, session, &new, &word(0)))),
+            0 | 1 => Write::Start(Arc::new(start(&who, session, &new, &word(0)))),
             2..=4 => {
                 let batch = (0..=*items).map(|m| item(Channel::Thought, &word(m)));
                 append(session, id, batch.collect(), None)

@@ -36,35 +36,23 @@ pub enum Compression {
     Zstd,
 }
 
-/// What the rules must know of a sealed item.
+/// What the link of a sealed item is made of.
 #[derive(Debug, Clone)]
-pub struct SealedItem {
-    /// The caller's key.
-    pub item_id: Option<ItemId>,
-    /// Who it comes from.
-    pub role: Role,
-    /// What it is.
-    pub channel: Channel,
-    /// The language it is in.
-    pub variant: Variant,
+pub(super) struct SealedItem {
     pub(super) fields: Vec<u8>,
     pub(super) commitment: [u8; 32],
-    /// Only in batches with an item key, for telling a retry from another body.
-    compared: Option<[u8; 16]>,
 }
 
-impl SealedItem {
-    /// Whether a stored item is what was sealed here, its content included; of a redacted one nothing but its
-    /// key and kind is left to compare.
-    #[must_use]
-    pub fn equals(&self, stored: &Item) -> bool {
-        let body = &stored.body;
-        if stored.redacted {
-            let kind = (body.role, &body.channel, body.variant);
-            return self.item_id == body.item_id
-                && (self.role, &self.channel, self.variant) == kind;
-        }
-        self.compared == Some(item_fingerprint(body))
+/// Whether a stored item is this one, its content included; of a redacted one nothing but its key and kind is left to
+/// compare.
+#[must_use]
+pub fn is_repeated(item: &ItemBody, stored: &Item) -> bool {
+    fn kind(of: &ItemBody) -> (&Option<ItemId>, Role, &Channel, Variant) {
+        (&of.item_id, of.role, &of.channel, of.variant)
+    }
+    match stored.redacted {
+        true => kind(item) == kind(&stored.body),
+        false => *item == stored.body,
     }
 }
 
@@ -77,8 +65,7 @@ pub fn item_fingerprint(item: &ItemBody) -> [u8; 16] {
 /// Consecutive items packed together, not yet placed in a session.
 #[derive(Debug, Clone)]
 pub struct SealedRecord {
-    /// Its items.
-    pub items: Vec<SealedItem>,
+    pub(super) items: Vec<SealedItem>,
     pub(super) compression: Compression,
     pub(super) raw_len: usize,
     pub(super) body: Vec<u8>,
@@ -133,12 +120,11 @@ impl Batch {
     pub fn seal(entries: Vec<Entry>, entropy: &dyn Entropy) -> Result<Self, Failure> {
         let mut salts = vec![0; entries.len() * SALT_BYTES];
         entropy.fill(&mut salts)?;
-        let keyed = entries.iter().any(|e| e.item.item_id.is_some());
         let mut records = Vec::new();
         let mut items = Vec::new();
         let mut raw = Vec::new();
         for (entry, salt) in entries.iter().zip(salts.as_chunks::<SALT_BYTES>().0) {
-            items.push(pack_item(&mut raw, entry, salt, keyed));
+            items.push(pack_item(&mut raw, entry, salt));
             if items.len() == RECORD_ITEMS || raw.len() >= RECORD_BYTES {
                 records.push(pack_record(std::mem::take(&mut items), &raw)?);
                 raw.clear();
@@ -172,7 +158,7 @@ impl Batch {
     /// How many items it holds.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.records.iter().map(|r| r.items.len() as u64).sum()
+        self.entries.len() as u64
     }
 
     /// How many bytes it takes in a store.
@@ -182,12 +168,12 @@ impl Batch {
     }
 
     /// Its items, in order.
-    pub fn items(&self) -> impl Iterator<Item = &SealedItem> {
-        self.records.iter().flat_map(|r| &r.items)
+    pub fn items(&self) -> impl Iterator<Item = &ItemBody> {
+        self.entries.iter().map(|entry| &entry.item)
     }
 }
 
-fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES], keyed: bool) -> SealedItem {
+fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES]) -> SealedItem {
     let item = &entry.item;
     let parts = item.parts.as_str().as_bytes();
     let events: Vec<Event> = entry.events.iter().map(|e| e.salted(salt)).collect();
@@ -197,13 +183,8 @@ fn pack_item(raw: &mut Vec<u8>, entry: &Entry, salt: &[u8; SALT_BYTES], keyed: b
     raw.extend_from_slice(salt);
     raw.bytes(parts);
     SealedItem {
-        item_id: item.item_id.clone(),
-        role: item.role,
-        channel: item.channel.clone(),
-        variant: item.variant,
         fields,
         commitment: chain::commitment(salt, parts),
-        compared: keyed.then(|| item_fingerprint(item)),
     }
 }
 

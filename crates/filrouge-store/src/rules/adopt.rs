@@ -62,7 +62,7 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, adopt: &Adopt) -> Result<Outc
     let redacted = redacted(adopt);
     checkpoint::adopt(w, &mut session, &adopt.beside.checkpoints, redacted)?;
     let session = put_head(w, session, (1, adopt.items.len() as u64), true)?;
-    let put = Put::new(&session, 1, adopt.items.len() as u64);
+    let put = Put::new(&session, 1, adopt.items.len() as u64, []);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: true,

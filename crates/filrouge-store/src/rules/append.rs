@@ -4,23 +4,17 @@ use filrouge_types::{ErrorCode, Failure, TurnStatus};
 
 use super::refusal::seq_conflict;
 use super::writing::{
-    Writing, check_count, check_finals, check_some, check_tail, check_unique_ids, note_items,
-    put_batch, put_head, turn_closed,
+    Writing, check_count, check_finals, check_some, check_unique_ids, put_in_turn, turn_closed,
 };
 use super::{draft, lease};
 
-use crate::command::{Append, Outcome, Put};
+use crate::command::{Append, Outcome};
 use crate::read::Loaded;
-use crate::record::Batch;
+use crate::record::{Batch, is_repeated};
 use crate::rows::{TurnRow, Tx};
 
 pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, append: &Append) -> Result<Outcome, Failure> {
-    let sight = w.sight();
-    let mut session = sight.get(w.scope, &append.session_id)?;
-    let id = &append.turn_id;
-    let mut row = sight
-        .find_turn(&session, w.scope, id)?
-        .ok_or_else(|| sight.no_turn(&session, id))?;
+    let (mut session, row) = w.turn(&append.session_id, &append.turn_id)?;
     check_some(&append.batch)?;
     check_unique_ids(&append.batch)?;
     let stream = append.progress.as_ref().map(|p| p.stream);
@@ -57,31 +51,19 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, append: &Append) -> Result<Ou
     let is_left = left.is_some();
     let shown = Batch::seal(left.unwrap_or_default(), w.ctx.entropy)?;
     check_count(row.items + shown.count(), &append.batch)?;
-    check_tail(w, &session, shown.count() + append.batch.count())?;
-    let put_first = session.head.last_seq + 1;
+    let (session, row, put) = put_in_turn(w, session, row, &[&shown, &append.batch])?;
     if is_left {
         w.tx.delete_draft(session.pk, row.place())?;
     }
-    if shown.count() > 0 {
-        let (first, _) = put_batch(w, &mut session, Some(row.turn_id), &shown)?;
-        note_items(&mut row, &shown, first, w.ctx);
-    }
-    let (first_seq, last_seq) = put_batch(w, &mut session, Some(row.turn_id), &append.batch)?;
-    note_items(&mut row, &append.batch, first_seq, w.ctx);
-    let row = row.sealed(w.ctx.keyring, session.pk);
-    w.tx.update_turn(session.pk, &row)?;
     if let Some(progress) = &append.progress {
         draft::advance(w, &session, &row, progress)?;
     }
-    let count = last_seq + 1 - put_first;
-    let session = put_head(w, session, (put_first, count), false)?;
-    let roles = shown.items().chain(append.batch.items());
+    let last_seq = session.head.last_seq;
     Ok(Outcome::Appended {
-        first_seq,
+        first_seq: last_seq + 1 - append.batch.count(),
         last_seq,
         replayed: false,
-        put: Put::new(&session, put_first, count)
-            .map(|put| put.spoken_by(roles.map(|item| item.role))),
+        put,
     })
 }
 
@@ -137,7 +119,7 @@ fn replay<T: Tx>(
         let Some(stored) = stored.next() else {
             return Err(mismatch(id, seq));
         };
-        if stored.turn_id != Some(turn.turn_id) || !item.equals(&stored) {
+        if stored.turn_id != Some(turn.turn_id) || !is_repeated(item, &stored) {
             return Err(mismatch(id, seq));
         }
     }

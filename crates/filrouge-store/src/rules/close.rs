@@ -5,30 +5,26 @@ use filrouge_types::{
 };
 
 use super::writing::{
-    Writing, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
-    note_items, put_batch, put_head, turn_closed,
+    TURN_ITEMS_MAX, Writing, check_count, check_finals, check_some, check_unique_ids, fresh,
+    put_in_turn, turn_closed,
 };
 use super::{draft, lease};
 
-use crate::command::{Close, Ending, Outcome, Put};
+use crate::command::{Close, Ending, Outcome};
 use crate::read::{Loaded, merged, text_of};
 use crate::record::{Batch, CloseEvent, Entry, Event};
 use crate::rows::{TurnRow, Tx};
 
 pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outcome, Failure> {
-    let sight = w.sight();
-    let mut session = sight.get(w.scope, &close.session_id)?;
-    let id = &close.turn_id;
-    let mut row = sight
-        .find_turn(&session, w.scope, id)?
-        .ok_or_else(|| sight.no_turn(&session, id))?;
+    let (mut session, mut row) = w.turn(&close.session_id, &close.turn_id)?;
     if let Some(request) = &close.request_id {
-        let start = sight.start_of(&session, &row)?;
+        let start = w.sight().start_of(&session, &row)?;
         if start.request_id != *request {
             return Err(Failure::new(
                 ErrorCode::TurnMismatch,
                 format!(
-                    "turn {id} was started by request_id {:?}",
+                    "turn {} was started by request_id {:?}",
+                    close.turn_id,
                     start.request_id.as_str()
                 ),
             ));
@@ -81,23 +77,17 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, close: &Close) -> Result<Outc
         check_unique_ids(&batch)?;
         check_finals(&batch, row.finals.map(|seq| seq != 0))?;
     }
-    check_count(row.items.min(super::writing::TURN_ITEMS_MAX - 8), &batch)?;
-    check_tail(w, &session, batch.count())?;
-    let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
-    note_items(&mut row, &batch, first, w.ctx);
+    check_count(row.items.min(TURN_ITEMS_MAX - 8), &batch)?;
     row.status = status;
-    let row = row.sealed(w.ctx.keyring, session.pk);
-    w.tx.update_turn(session.pk, &row)?;
+    session.head.open_turns = session.head.open_turns.saturating_sub(1);
+    session.head.updated_at = w.ctx.now;
+    let first = session.head.last_seq + 1;
+    let (session, row, put) = put_in_turn(w, session, row, &[&batch])?;
     if kept.is_some() {
         w.tx.delete_draft(session.pk, row.place())?;
     }
-    session.head.open_turns = session.head.open_turns.saturating_sub(1);
-    session.head.updated_at = w.ctx.now;
-    let session = put_head(w, session, (first, last + 1 - first), false)?;
     let fresh = fresh(w.ctx, &batch, row.turn_id, first);
     let turn = w.sight().project_fresh(&session, &row, fresh)?;
-    let put = Put::new(&session, first, last + 1 - first)
-        .map(|put| put.spoken_by(batch.items().map(|item| item.role)));
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 

@@ -4,9 +4,7 @@
 use filrouge_types::{Channel, ErrorCode, Failure, TurnStatus};
 
 use super::lease;
-use super::writing::{
-    Context, Writing, check_count, check_tail, note_items, put_batch, put_head, turn_closed,
-};
+use super::writing::{Context, Writing, check_count, put_in_turn, turn_closed};
 
 use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
 use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
@@ -15,19 +13,14 @@ use crate::record::{Batch, Entry};
 use crate::rows::{Change, DraftChunk, DraftRow, TurnRow, Tx};
 
 pub(super) fn put<T: Tx>(w: &mut Writing<'_, T>, put: &PutDraft) -> Result<Outcome, Failure> {
-    let sight = w.sight();
-    let mut session = sight.get(w.scope, &put.session_id)?;
-    let id = &put.turn_id;
-    let mut row = sight
-        .find_turn(&session, w.scope, id)?
-        .ok_or_else(|| sight.no_turn(&session, id))?;
+    let (mut session, mut row) = w.turn(&put.session_id, &put.turn_id)?;
     // A draft is never the last of a turn: it gives nothing free.
     lease::check_hold(&session, w.scope, w.ctx.now)?;
     let mut draft = match own(w, &session, &row, Some(put.stream)) {
         Ok(Some(draft)) => draft,
         _ if put.begins && row.status != TurnStatus::Open => return Err(turn_closed(&row)),
         Err(failure) if put.begins && failure.code == ErrorCode::StreamLost => {
-            match sight.draft_row(&session, &row)? {
+            match w.sight().draft_row(&session, &row)? {
                 Some(left) if is_left(&session, w.scope, &left) => {
                     (session, row) = keep_left(w, session, row)?;
                     begun(w.ctx, &row, put)
@@ -91,8 +84,8 @@ pub(super) fn left<T: Tx>(
 /// Puts what a draft shows that was left behind, and takes it away.
 fn keep_left<T: Tx>(
     w: &mut Writing<'_, T>,
-    mut session: Loaded,
-    mut row: TurnRow,
+    session: Loaded,
+    row: TurnRow,
 ) -> Result<(Loaded, TurnRow), Failure> {
     let entries = shown(w, &session, &row)?;
     let entries = without_known_keys(w, &session, entries)?;
@@ -102,12 +95,7 @@ fn keep_left<T: Tx>(
     }
     let batch = Batch::seal(entries, w.ctx.entropy)?;
     check_count(row.items, &batch)?;
-    check_tail(w, &session, batch.count())?;
-    let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
-    note_items(&mut row, &batch, first, w.ctx);
-    let row = row.sealed(w.ctx.keyring, session.pk);
-    w.tx.update_turn(session.pk, &row)?;
-    let session = put_head(w, session, (first, last + 1 - first), false)?;
+    let (session, row, _) = put_in_turn(w, session, row, &[&batch])?;
     Ok((session, row))
 }
 

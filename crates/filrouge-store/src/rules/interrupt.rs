@@ -3,9 +3,9 @@
 use filrouge_types::{Channel, Failure, ItemBody, RawJson, Role, TurnStatus};
 
 use super::draft;
-use super::writing::{Writing, check_tail, note_items, put_batch, put_head};
+use super::writing::{Writing, put_in_turn};
 
-use crate::command::{Interrupt, Outcome, Put, SINCE_EVER};
+use crate::command::{Interrupt, Outcome, SINCE_EVER};
 use crate::record::{Batch, Entry, Event};
 use crate::rows::Tx;
 
@@ -13,12 +13,7 @@ pub(super) fn apply<T: Tx>(
     w: &mut Writing<'_, T>,
     interrupt: &Interrupt,
 ) -> Result<Outcome, Failure> {
-    let sight = w.sight();
-    let mut session = sight.get(w.scope, &interrupt.session_id)?;
-    let id = &interrupt.turn_id;
-    let mut row = sight
-        .find_turn(&session, w.scope, id)?
-        .ok_or_else(|| sight.no_turn(&session, id))?;
+    let (mut session, mut row) = w.turn(&interrupt.session_id, &interrupt.turn_id)?;
     if row.status != TurnStatus::Open || !draft::is_over(w, &session, &row, interrupt)? {
         return Ok(Outcome::Interrupted(None));
     }
@@ -43,16 +38,10 @@ pub(super) fn apply<T: Tx>(
         events: vec![Event::Interrupt {}],
     });
     let batch = Batch::seal(entries, w.ctx.entropy)?;
-    check_tail(w, &session, batch.count())?;
-    let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
-    note_items(&mut row, &batch, first, w.ctx);
     row.status = TurnStatus::Interrupted;
-    let row = row.sealed(w.ctx.keyring, session.pk);
-    w.tx.update_turn(session.pk, &row)?;
-    w.tx.delete_draft(session.pk, row.place())?;
     session.head.open_turns = session.head.open_turns.saturating_sub(1);
     session.head.updated_at = w.ctx.now;
-    let session = put_head(w, session, (first, last + 1 - first), false)?;
-    let put = Put::new(&session, first, last + 1 - first);
+    let (session, row, put) = put_in_turn(w, session, row, &[&batch])?;
+    w.tx.delete_draft(session.pk, row.place())?;
     Ok(Outcome::Interrupted(put))
 }

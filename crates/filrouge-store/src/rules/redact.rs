@@ -47,7 +47,7 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, redact: &Redact) -> Result<Ou
     }
     session.head.updated_at = w.ctx.now;
     let session = put_head(w, session, (seq, 1), false)?;
-    let put = Put::new(&session, seq, 1);
+    let put = Put::new(&session, seq, 1, []);
     outcome(&w.sight(), &session, &asked, (seq, w.ctx.now), put)
 }
 

@@ -170,7 +170,7 @@ pub(super) fn put_row<T: Tx>(
     session.head.updated_at = w.ctx.now;
     session.row = row;
     let session = put_changed(w, session, seqs, change)?;
-    let put = Put::new(&session, seqs.0, seqs.1);
+    let put = Put::new(&session, seqs.0, seqs.1, []);
     Ok(Outcome::Session {
         session: Box::new(session.row.with_head(&session.head)),
         created: false,

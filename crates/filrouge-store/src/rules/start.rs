@@ -7,7 +7,7 @@ use filrouge_types::{
 use super::lease;
 use super::writing::{
     Writing, check_count, check_finals, check_some, check_tail, check_unique_ids, fresh,
-    insert_session, note_items, put_batch, put_head,
+    insert_session, note_items, put_batch, put_head, put_in_turn,
 };
 use crate::command::{ConcurrentTurns, Outcome, Put, Start};
 use crate::read::session_conflict;
@@ -76,8 +76,8 @@ pub(super) fn apply<T: Tx>(w: &mut Writing<'_, T>, start: &Start) -> Result<Outc
     let session = put_head(w, session, (first, last + 1 - first), created)?;
     let fresh = fresh(w.ctx, &start.batch, turn_id, first);
     let turn = w.sight().project_fresh(&session, &row, fresh)?;
-    let put = Put::new(&session, first, last + 1 - first)
-        .map(|put| put.spoken_by(start.batch.items().map(|item| item.role)));
+    let roles = start.batch.items().map(|item| item.role);
+    let put = Put::new(&session, first, last + 1 - first, roles);
     Ok(Outcome::Turn(Box::new(turn), put))
 }
 
@@ -242,16 +242,9 @@ fn reopen<T: Tx>(
         }],
         w.ctx.entropy,
     )?;
-    check_tail(w, &session, 1)?;
-    let (first, last) = put_batch(w, &mut session, Some(row.turn_id), &batch)?;
-    note_items(&mut row, &batch, first, w.ctx);
     row.status = TurnStatus::Open;
-    let row = row.sealed(w.ctx.keyring, session.pk);
-    w.tx.update_turn(session.pk, &row)?;
     session.head.open_turns += 1;
-    let session = put_head(w, session, (first, last + 1 - first), false)?;
+    let (session, row, put) = put_in_turn(w, session, row, &[&batch])?;
     let turn = w.sight().project(&session, &row)?;
-    let put =
-        Put::new(&session, first, 1).map(|put| put.spoken_by(batch.items().map(|item| item.role)));
     Ok((turn, put))
 }

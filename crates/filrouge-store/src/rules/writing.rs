@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_types::{ErrorCode, Failure, Timestamp, TurnId};
+use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp, TurnId};
 
 use crate::chain::Digest;
-use crate::command::{NewSession, Scope};
+use crate::command::{NewSession, Put, Scope};
 use crate::keyring::{Entropy, Keyring, MAC_BYTES};
 use crate::read::{Fresh, Loaded, Sight};
 use crate::record::{Batch, Check, Placement};
@@ -59,6 +59,20 @@ impl<T: Tx> Writing<'_, T> {
             head,
             change,
         });
+    }
+
+    /// A turn, with its session, as whoever writes sees it.
+    pub(super) fn turn(
+        &self,
+        session: &SessionId,
+        id: &TurnId,
+    ) -> Result<(Loaded, TurnRow), Failure> {
+        let sight = self.sight();
+        let session = sight.get(self.scope, session)?;
+        let row = sight
+            .find_turn(&session, self.scope, id)?
+            .ok_or_else(|| sight.no_turn(&session, id))?;
+        Ok((session, row))
     }
 
     pub(super) fn sight(&self) -> Sight<'_, T> {
@@ -230,13 +244,13 @@ pub(super) fn put_batch<T: Tx>(
     for record in &batch.records {
         let (row, last) = placement.place(record, seq, link);
         w.tx.insert_record(session.pk, &row)?;
-        for (item, seq) in record.items.iter().zip(seq..) {
-            if let Some(id) = &item.item_id {
-                w.tx.insert_item_key(session.pk, id, seq)?;
-            }
-        }
         seq += row.count;
         link = last;
+    }
+    for (item, seq) in batch.items().zip(first_seq..) {
+        if let Some(id) = &item.item_id {
+            w.tx.insert_item_key(session.pk, id, seq)?;
+        }
     }
     for agent in batch.agents() {
         w.tx.note_agent(session.pk, agent)?;
@@ -244,6 +258,29 @@ pub(super) fn put_batch<T: Tx>(
     session.head.last_seq = seq - 1;
     session.head.link = link;
     Ok((first_seq, seq - 1))
+}
+
+/// Puts batches into a turn that is there, behind one another; gives the session and the turn as they stand then, and what
+/// was put.
+pub(super) fn put_in_turn<T: Tx>(
+    w: &mut Writing<'_, T>,
+    mut session: Loaded,
+    mut row: TurnRow,
+    batches: &[&Batch],
+) -> Result<(Loaded, TurnRow, Option<Put>), Failure> {
+    let count: u64 = batches.iter().map(|batch| batch.count()).sum();
+    check_tail(w, &session, count)?;
+    let first = session.head.last_seq + 1;
+    for batch in batches {
+        let (first, _) = put_batch(w, &mut session, Some(row.turn_id), batch)?;
+        note_items(&mut row, batch, first, w.ctx);
+    }
+    let row = row.sealed(w.ctx.keyring, session.pk);
+    w.tx.update_turn(session.pk, &row)?;
+    let session = put_head(w, session, (first, count), false)?;
+    let roles = batches.iter().flat_map(|batch| batch.items());
+    let put = Put::new(&session, first, count, roles.map(|item| item.role));
+    Ok((session, row, put))
 }
 
 /// What was put at `first_seq`, for answering without reading it back.
@@ -322,7 +359,7 @@ pub(super) fn check_unique_ids(batch: &Batch) -> Result<(), Failure> {
 
 /// A write without items has nothing to carry a turn's change.
 pub(super) fn check_some(batch: &Batch) -> Result<(), Failure> {
-    if batch.records.is_empty() {
+    if batch.count() == 0 {
         return Err(Failure::new(ErrorCode::Invalid, "the batch holds no item"));
     }
     Ok(())

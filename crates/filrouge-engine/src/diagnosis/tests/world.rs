@@ -142,7 +142,7 @@ impl World {
         };
         let command = Command {
             scope: self.caller.scope(Permission::Write).unwrap(),
-            write: Write::PutDraft(Box::new(put)),
+            write: Write::PutDraft(Arc::new(put)),
         };
         self.engine.ledger().write(command).await.unwrap();
     }

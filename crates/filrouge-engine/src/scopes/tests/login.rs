@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use filrouge_store::Ledger;
 use filrouge_store::hot::HotStore;
 use filrouge_types::{Channel, ErrorCode, TurnStatus};
@@ -323,7 +325,7 @@ async fn a_login_ends_streams_and_keeps_what_they_have_shown() {
             number,
             deltas: vec![delta; usize::from(number > 0)],
         };
-        let write = Write::PutDraft(Box::new(draft));
+        let write = Write::PutDraft(Arc::new(draft));
         process.ledger().write(Command {
             scope: nobody(),
             write,

@@ -6,15 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use filrouge_store::Ledger;
 use filrouge_store::command::Command;
 use filrouge_store::hot::{
     Change, Edition, Fill, HotBounds, HotHealth, HotKey, HotStore, Loaded, MemoryHot, Recent, Step,
 };
-use filrouge_store::ledger::{About, Backend, Durability, Health, Inspect, Load, Stored};
+use filrouge_store::ledger::{About, Backend, Durability, Inspect, Layer, Stored};
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, Ledger, Position};
 use filrouge_types::{ErrorCode, Failure};
-use tokio::sync::watch;
 
 /// Words of commits on older data: none of those that the store itself counts to.
 static WORDS: AtomicU64 = AtomicU64::new(1 << 63);
@@ -128,7 +127,11 @@ pub(super) struct FatefulLedger {
 }
 
 #[async_trait]
-impl Ledger for FatefulLedger {
+impl Layer for FatefulLedger {
+    fn behind(&self) -> &dyn Ledger {
+        self.inner.as_ref()
+    }
+
     async fn write(&self, command: Command) -> Result<Stored, Failure> {
         let write = self.inner.write(command);
         let written = self.fate.judge(ErrorCode::StoreUnavailable, write).await;
@@ -148,46 +151,6 @@ impl Ledger for FatefulLedger {
             durability: Durability::Flushed,
             ..self.inner.backend()
         }
-    }
-
-    fn witnessed(&self) -> Position {
-        self.inner.witnessed()
-    }
-
-    fn writer(&self) -> String {
-        self.inner.writer()
-    }
-
-    fn is_gone(&self, writer: &str) -> bool {
-        self.inner.is_gone(writer)
-    }
-
-    fn load(&self) -> Load {
-        self.inner.load()
-    }
-
-    fn position(&self) -> Position {
-        self.inner.position()
-    }
-
-    fn commits(&self) -> watch::Receiver<u64> {
-        self.inner.commits()
-    }
-
-    fn store_id(&self) -> &str {
-        self.inner.store_id()
-    }
-
-    fn keyring(&self) -> &Keyring {
-        self.inner.keyring()
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn distrust(&self, what: String) {
-        self.inner.distrust(what);
     }
 
     async fn close(&self) {}

@@ -154,7 +154,7 @@ async fn a_write_under_a_fence_that_was_passed_on_meanwhile_is_not_kept() {
             write: Write::PutCheckpoint(Box::new(put)),
         };
         let core = &process.spool.core;
-        let key = core.key(&command).unwrap();
+        let key = (command.scope.tenant.clone(), s.clone());
         let put = core.enqueue(&key, command, None).await;
         assert_eq!(put.is_ok(), kept, "{fence}: {put:?}");
         if let Err(refused) = put {
@@ -212,7 +212,7 @@ async fn an_event_that_comes_again_is_queued_once() {
         write: Write::RecordEvent(Box::new(event)),
     };
     let core = &process.spool.core;
-    let key = core.key(&command).unwrap();
+    let key = (command.scope.tenant.clone(), s.clone());
     for _ in 0..2 {
         core.enqueue(&key, command.clone(), None).await.unwrap();
         world.clock.advance(1_000_000);

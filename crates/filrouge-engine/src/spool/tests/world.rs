@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use filrouge_store::command::{Command, Scope, Viewer, Write};
-use filrouge_store::ledger::{About, Backend, Durability, Health, Inspect, Load, Stored};
+use filrouge_store::ledger::{About, Backend, Durability, Inspect, Layer, Stored};
 
 use crate::Written;
 use crate::spool::SpoolView;
 use filrouge_store::memory::MemoryLedger;
-use filrouge_store::{Keyring, Ledger, OsEntropy, Position};
+use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
     Channel, ErrorCode, Failure, FixedClock, Item, ItemBody, JsonText, RawJson, Role, SessionId,
     TenantId,
 };
-use tokio::sync::watch;
 
 use super::super::{SpoolOptions, Spooling};
 use crate::caller::Caller;
@@ -83,7 +82,11 @@ fn flushed(stored: Result<Stored, Failure>) -> Result<Stored, Failure> {
 }
 
 #[async_trait]
-impl Ledger for Link {
+impl Layer for Link {
+    fn behind(&self) -> &dyn Ledger {
+        self.inner.as_ref()
+    }
+
     async fn write(&self, command: Command) -> Result<Stored, Failure> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let late = self.late.lock().unwrap().take();
@@ -135,46 +138,6 @@ impl Ledger for Link {
             durability: Durability::Flushed,
             ..self.inner.backend()
         }
-    }
-
-    fn witnessed(&self) -> Position {
-        self.inner.witnessed()
-    }
-
-    fn writer(&self) -> String {
-        self.inner.writer()
-    }
-
-    fn is_gone(&self, writer: &str) -> bool {
-        self.inner.is_gone(writer)
-    }
-
-    fn load(&self) -> Load {
-        self.inner.load()
-    }
-
-    fn position(&self) -> Position {
-        self.inner.position()
-    }
-
-    fn commits(&self) -> watch::Receiver<u64> {
-        self.inner.commits()
-    }
-
-    fn store_id(&self) -> &str {
-        self.inner.store_id()
-    }
-
-    fn keyring(&self) -> &Keyring {
-        self.inner.keyring()
-    }
-
-    fn health(&self) -> Health {
-        self.inner.health()
-    }
-
-    fn distrust(&self, what: String) {
-        self.inner.distrust(what);
     }
 
     async fn close(&self) {}

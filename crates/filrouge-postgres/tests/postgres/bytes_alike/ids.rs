@@ -51,7 +51,7 @@ fn strange_ids() {
             let made = start_with(&who, id, id, "q", Some("a"), |_, items| {
                 items[0].item_id = ItemId::new(id.as_str()).ok();
             });
-            three.write(&who, Write::Start(Box::new(made))).await;
+            three.write(&who, Write::Start(Arc::new(made))).await;
             let anonymous = format!("{n}");
             let nobody = anyone();
             three

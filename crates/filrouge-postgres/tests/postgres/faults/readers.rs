@@ -96,7 +96,7 @@ fn who_stops_waiting_takes_nothing_from_others() {
         let mut turns = Vec::new();
         for n in 0..TENANTS {
             let scope = tenant(n);
-            let write = Write::Start(Box::new(start(&scope, "s", "r", &said(n))));
+            let write = Write::Start(Arc::new(start(&scope, "s", "r", &said(n))));
             let turn = ledger
                 .keyring()
                 .turn_id(&scope.tenant, &sid("s"), &"r".parse().unwrap());

@@ -32,7 +32,7 @@ impl Order {
     fn write(&self, session: &str) -> Write {
         match self {
             Self::Start { request } => {
-                Write::Start(Box::new(start(&anyone(), session, request, request)))
+                Write::Start(Arc::new(start(&anyone(), session, request, request)))
             }
             Self::Append { turn, words } => {
                 let items = words.iter().map(|w| keyed(w, w)).collect();

@@ -1,5 +1,7 @@
 //! Copies that nothing disturbs.
 
+use std::sync::Arc;
+
 use filrouge_store::contract::asks::{
     close_session, event, json, link, metadata, patch, showing, title,
 };
@@ -114,7 +116,7 @@ fn every_row_is_the_same() {
         let ann = user("ann");
         for store in [&f, &g] {
             let again = fixture::start(&ann, "s", "r", "r");
-            let write = filrouge_store::command::Write::Start(Box::new(again));
+            let write = filrouge_store::command::Write::Start(Arc::new(again));
             let told = format!("{:?}", store.write(&ann, write).await.unwrap());
             assert!(told.contains("replayed: true"), "{told}");
             store.create(&ann, "next").await.unwrap();
@@ -164,7 +166,7 @@ fn one_sight_of_a_source_that_goes_on() {
             *n += 1;
             let who = anyone();
             let made = fixture::start(&who, &format!("s{}", *n % 4), &format!("live{n}"), "q");
-            let write = filrouge_store::command::Write::Start(Box::new(made));
+            let write = filrouge_store::command::Write::Start(Arc::new(made));
             let ledger = self.1.clone();
             let written = std::thread::spawn(move || {
                 block_on(async { ledger.write(fixture::cmd(&who, write)).await })

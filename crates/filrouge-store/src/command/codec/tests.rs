@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_types::{
@@ -117,7 +118,7 @@ fn a_start() -> impl Strategy<Value = Write> {
             repository: None,
             metadata: Some(metadata),
         };
-        Write::Start(Box::new(Start {
+        Write::Start(Arc::new(Start {
             session,
             event,
             batch: Batch::seal(entries, &OsEntropy).unwrap(),
@@ -131,7 +132,7 @@ fn a_start() -> impl Strategy<Value = Write> {
 fn an_append() -> impl Strategy<Value = Write> {
     let parts = (id(), some_entries(), proptest::option::of(any::<u64>()));
     parts.prop_map(|(session, entries, expected_seq)| {
-        Write::Append(Box::new(Append {
+        Write::Append(Arc::new(Append {
             session_id: sid(&session),
             turn_id: TurnId::from_bytes([1; 16]),
             batch: Batch::seal(entries, &OsEntropy).unwrap(),
@@ -156,7 +157,7 @@ fn a_close() -> impl Strategy<Value = Write> {
     ];
     let parts = (id(), proptest::option::of(id()), ending, an_object());
     parts.prop_map(|(session, request, ending, metadata)| {
-        Write::Close(Box::new(Close {
+        Write::Close(Arc::new(Close {
             session_id: sid(&session),
             turn_id: TurnId::from_bytes([2; 16]),
             request_id: request.map(|r| RequestId::new(r).unwrap()),

@@ -1,5 +1,7 @@
 //! Leases and checkpoints of ephemeral sessions: what bounds them, and how they go into the ledger at a login.
 
+use std::sync::Arc;
+
 use filrouge_store::command::{Adopt, Beside, Write};
 use filrouge_store::contract::Fixture;
 use filrouge_store::contract::asks::link;
@@ -43,7 +45,7 @@ async fn adopted(store: &Store, adopt: Adopt) -> Fixture {
 }
 
 async fn take_in(there: &Fixture, adopt: Adopt) {
-    let write = Write::Adopt(Box::new(adopt));
+    let write = Write::Adopt(Arc::new(adopt));
     let taken = there.ledger.write(cmd(&operator("t"), write)).await;
     taken.unwrap();
     there.intact().await;

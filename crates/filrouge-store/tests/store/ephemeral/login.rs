@@ -36,7 +36,7 @@ async fn turns(f: &Fixture, session: &str) -> Vec<Turn> {
 async fn adopted(store: &Store, adopt: &Adopt) -> Fixture {
     let there = memory(store.keyring.clone());
     for n in 0..2 {
-        let write = Write::Adopt(Box::new(adopt.clone()));
+        let write = Write::Adopt(Arc::new(adopt.clone()));
         let taken = there
             .ledger
             .write(cmd(&operator("t"), write))

@@ -41,7 +41,7 @@ fn processes_take_turns() {
         );
         assert!(adopt.items == brought.items, "the chain is the one it was");
         let there = memory(store.keyring.clone());
-        let write = Write::Adopt(Box::new(adopt));
+        let write = Write::Adopt(Arc::new(adopt));
         for _ in 0..2 {
             there
                 .ledger

@@ -1,6 +1,7 @@
 //! Which state is used, and what becomes of one that must not be.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use filrouge_store::command::{Outcome, Scope, Write};
@@ -298,7 +299,7 @@ async fn read_turn(
 async fn forgetting_names_the_state() {
     let (store, who) = (Store::plain(), anyone());
     let (process, f) = store.both();
-    let write = Write::Start(Box::new(start(&who, "s", "r", "q")));
+    let write = Write::Start(Arc::new(start(&who, "s", "r", "q")));
     let (outcome, edition) = process.write(&cmd(&who, write)).await.unwrap();
     assert!(matches!(outcome, Outcome::Turn(..)));
     f.whole(&who, "s", "r2", "a").await;

@@ -25,7 +25,7 @@ fn command(store: &Store<Plain>, (kind, request, more): Step) -> Command {
     let request_id = RequestId::new(name.as_str()).unwrap();
     let turn = store.keyring.turn_id(&tenant(), &id("s0"), &request_id);
     let write = match kind {
-        0 | 1 => Write::Start(Box::new(start_with(
+        0 | 1 => Write::Start(Arc::new(start_with(
             &who,
             "s0",
             &name,
@@ -36,7 +36,7 @@ fn command(store: &Store<Plain>, (kind, request, more): Step) -> Command {
         2 => {
             let answer = format!("a{}", more % 2);
             let whole = start_with(&who, "s0", &name, "q", Some(&answer), |_, _| {});
-            Write::Start(Box::new(whole))
+            Write::Start(Arc::new(whole))
         }
         3..=6 => append(
             "s0",

@@ -223,7 +223,7 @@ async fn beyond_so_many_bytes() {
             Some(&words(1, 40_000)),
             |_, _| {},
         );
-        let refused = f.write(&who, Write::Start(Box::new(large))).await;
+        let refused = f.write(&who, Write::Start(Arc::new(large))).await;
         assert_eq!(code(refused), ErrorCode::LimitExceeded);
     }
     assert_eq!(

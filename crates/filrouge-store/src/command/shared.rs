@@ -1,0 +1,18 @@
+//! Shared values, written and read as what they hold.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub(super) fn serialize<T: Serialize, S: Serializer>(
+    shared: &Arc<T>,
+    s: S,
+) -> Result<S::Ok, S::Error> {
+    T::serialize(shared, s)
+}
+
+pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Arc<T>, D::Error> {
+    T::deserialize(d).map(Arc::new)
+}
