@@ -8,31 +8,30 @@ mod shown;
 
 use std::fmt;
 
-use filrouge_types::{Item, Turn};
+use filrouge_types::{Item, Recorded, Turn};
 
 use self::item::entry;
 use self::page::{contents_list, head, masthead, turn_heading};
-use crate::Document;
 use crate::redaction::Redactions;
 use crate::script::{Script, contents};
 
-pub(crate) fn write(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
+pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
     out.write_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n")?;
-    out.write_str(&head(document.session).into_string())?;
+    out.write_str(&head(&recorded.session).into_string())?;
     out.write_str("</head>\n<body>\n")?;
-    out.write_str(&masthead(document.session).into_string())?;
-    if document.turns.len() > 1 {
-        contents_list(document.turns, out)?;
+    out.write_str(&masthead(&recorded.session).into_string())?;
+    if recorded.turns.len() > 1 {
+        contents_list(&recorded.turns, out)?;
     }
     out.write_str("<main id=\"conversation\">\n")?;
-    let redactions = Redactions::of(document);
-    for (turn, items) in document.turns {
+    let redactions = Redactions::of(&recorded.loose);
+    for (turn, items) in &recorded.turns {
         write_turn(turn, items, &redactions, out)?;
     }
-    if !document.loose.is_empty() {
+    if !recorded.loose.is_empty() {
         out.write_str("<section class=\"turn loose\" aria-labelledby=\"loose\">\n")?;
         out.write_str("<h2 id=\"loose\">Outside the turns</h2>\n")?;
-        write_items(None, document.loose, &redactions, out)?;
+        write_items(None, &recorded.loose, &redactions, out)?;
         out.write_str("</section>\n")?;
     }
     out.write_str("</main>\n</body>\n</html>\n")

@@ -20,18 +20,7 @@ mod words;
 
 use std::fmt;
 
-use filrouge_types::{Item, Session, Turn};
-
-/// What a document is made of.
-#[derive(Debug, Clone, Copy)]
-pub struct Document<'a> {
-    /// The conversation's header.
-    pub session: &'a Session,
-    /// The turns by ordinal, a replaced one before its replacement, each with its items by seq.
-    pub turns: &'a [(Turn, Vec<Item>)],
-    /// Items of no turn by seq, as links and redactions.
-    pub loose: &'a [Item],
-}
+use filrouge_types::Recorded;
 
 /// Writes the conversation as CommonMark with nothing but headings, lists, block quotes and code.
 ///
@@ -44,8 +33,8 @@ pub struct Document<'a> {
 ///
 /// # Errors
 /// Only those of `out`.
-pub fn markdown(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
-    markdown::write(document, out)
+pub fn markdown(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
+    markdown::write(recorded, out)
 }
 
 /// Writes the conversation as one HTML file without scripts that makes no request.
@@ -57,6 +46,6 @@ pub fn markdown(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Resul
 ///
 /// # Errors
 /// Only those of `out`.
-pub fn html(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
-    html::write(document, out)
+pub fn html(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
+    html::write(recorded, out)
 }

@@ -6,26 +6,26 @@ mod quote;
 
 use std::fmt;
 
-use filrouge_types::{Item, Turn};
+use filrouge_types::{Item, Recorded, Turn};
 
 use self::inline::{code, plain};
 use self::item::write_entry;
 use crate::redaction::Redactions;
 use crate::script::{Script, contents};
-use crate::{Document, words};
+use crate::words;
 
-pub(crate) fn write(document: &Document<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
-    writeln!(out, "# {}\n", plain(words::title(document.session)))?;
-    for (name, value) in words::facts(document.session) {
+pub(crate) fn write(recorded: &Recorded, out: &mut dyn fmt::Write) -> fmt::Result {
+    writeln!(out, "# {}\n", plain(words::title(&recorded.session)))?;
+    for (name, value) in words::facts(&recorded.session) {
         writeln!(out, "- {name}: {}", code(&value))?;
     }
-    let redactions = Redactions::of(document);
-    for (turn, items) in document.turns {
+    let redactions = Redactions::of(&recorded.loose);
+    for (turn, items) in &recorded.turns {
         write_turn(turn, items, &redactions, out)?;
     }
-    if !document.loose.is_empty() {
+    if !recorded.loose.is_empty() {
         writeln!(out, "\n## Outside the turns")?;
-        write_items(None, document.loose, &redactions, out)?;
+        write_items(None, &recorded.loose, &redactions, out)?;
     }
     Ok(())
 }

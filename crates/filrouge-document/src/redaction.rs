@@ -2,7 +2,6 @@
 
 use filrouge_types::{Channel, Item, Timestamp};
 
-use crate::Document;
 use crate::json::heal;
 use crate::part::{Kind, parts};
 
@@ -23,11 +22,11 @@ pub(crate) struct Redaction {
 pub(crate) struct Redactions(Vec<Redaction>);
 
 impl Redactions {
-    /// Reads those of `document`. A redaction is an item of no turn: what a caller has written into a turn on that
-    /// channel says nothing.
-    pub(crate) fn of(document: &Document<'_>) -> Self {
-        let told = document.loose.iter();
-        let told = told.filter(|i| i.body.channel == Channel::Redaction);
+    /// Reads those among the items of no turn: what a caller has written into a turn on that channel says nothing.
+    pub(crate) fn of(loose: &[Item]) -> Self {
+        let told = loose
+            .iter()
+            .filter(|i| i.body.channel == Channel::Redaction);
         Self(told.flat_map(read).collect())
     }
 

@@ -4,24 +4,13 @@ use std::collections::HashMap;
 
 use filrouge_store::read::{Loaded, Sight, in_session};
 use filrouge_store::rows::View;
-use filrouge_types::{Failure, Item, Session, SessionId, Turn, TurnId};
+use filrouge_types::{Failure, Item, Recorded, SessionId, TurnId};
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Context;
 
 /// Most bytes of contents that are held in memory for one conversation or one restored context.
 pub(crate) const CONTENTS_MAX: usize = 256 << 20;
-
-/// A session with all its turns and their items.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conversation {
-    /// The session.
-    pub session: Session,
-    /// All turns by ordinal and version, each with its items; redacted and replaced ones as well.
-    pub turns: Vec<(Turn, Vec<Item>)>,
-    /// Items of no turn, such as redactions.
-    pub loose: Vec<Item>,
-}
 
 impl Context {
     /// A whole conversation, from one consistent sight of the store.
@@ -32,7 +21,7 @@ impl Context {
         &self,
         caller: &Caller,
         session: &SessionId,
-    ) -> Result<Conversation, Failure> {
+    ) -> Result<Recorded, Failure> {
         let scope = &caller.scope(Permission::Read)?;
         let (viewer, id) = (scope.clone(), session.clone());
         self.ledger
@@ -47,7 +36,7 @@ impl Context {
 pub(crate) fn read<V: View + ?Sized>(
     sight: &Sight<'_, V>,
     loaded: Loaded,
-) -> Result<Conversation, Failure> {
+) -> Result<Recorded, Failure> {
     let mut by_turn: HashMap<TurnId, Vec<Item>> = HashMap::new();
     let mut loose = Vec::new();
     let mut room = CONTENTS_MAX;
@@ -63,7 +52,7 @@ pub(crate) fn read<V: View + ?Sized>(
         turns.push((turn, items));
         Ok(())
     })?;
-    Ok(Conversation {
+    Ok(Recorded {
         session: loaded.row.with_head(&loaded.head),
         turns,
         loose,

@@ -26,7 +26,7 @@ mod counters;
 mod engine;
 mod erasure;
 mod events;
-mod lineage;
+pub mod lineage;
 mod metadata;
 mod record_policy;
 mod requests;
@@ -47,7 +47,6 @@ pub use calls::{
     AcquireLease, CallSettings, CheckpointPolicy, Entered, Fallback, Journal, RenewLease,
     ResumeSession, Resumed, SaveCheckpoint, Webhook,
 };
-pub use conversation::Conversation;
 pub use counters::{Count, Counters, Tally};
 pub use engine::{
     Audit, Bundles, Calls, Context, Engine, Erasure, Events, Following, IndexFeed, Keys, Sessions,
@@ -65,7 +64,7 @@ pub use secrets::{
     mask_json, mask_text,
 };
 pub use settings::{RecordPolicies, Settings};
-pub use stats::{SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
+pub use stats::{Origin, SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};
 pub use touched::{Extent, Standing, Touched, Touches};
 pub use turns::{Appended, IdentityTurns, ImportedTurn, ListTurns, OnBusy, RecordedTurn};
 pub use validate::Limits;

@@ -1,6 +1,6 @@
 //! Where a session comes from and what it has started (DESIGN §10).
 
-use std::collections::{HashSet, VecDeque};
+pub mod walk;
 
 use filrouge_store::command::{Scope, SessionFilter};
 use filrouge_store::read::{Gone, Sight};
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Stats;
+use walk::Step;
 
 /// Most sessions in each of the lists of a lineage.
 pub const RELATIVES_MAX: usize = 1000;
@@ -78,18 +79,20 @@ pub struct Lineage {
     pub truncated: bool,
 }
 
-/// The descendants of a session.
-pub(crate) struct Descendants {
-    pub(crate) found: Vec<Descendant>,
-    pub(crate) cycle: bool,
-    pub(crate) truncated: bool,
-}
-
-struct Ancestors {
-    found: Vec<Relative>,
-    gap: Option<SessionId>,
-    cycle: bool,
-    truncated: bool,
+impl Lineage {
+    /// The descendants, each right behind its parent.
+    #[must_use]
+    pub fn tree(&self) -> Vec<&Descendant> {
+        let ids = |one: &&Descendant| {
+            let Relative {
+                session_id,
+                parent_session_id,
+                ..
+            } = &one.session;
+            (session_id.clone(), parent_session_id.clone())
+        };
+        walk::tree(self.session_id.clone(), self.descendants.iter(), ids)
+    }
 }
 
 impl Stats {
@@ -113,7 +116,18 @@ fn lineage<V: View + ?Sized>(
     session_id: SessionId,
 ) -> Result<Lineage, Failure> {
     let own = Relative::from(sight.session(scope, &session_id)?);
-    let up = ancestors(sight, scope, &own)?;
+    let mut above = own.parent_session_id.clone();
+    let up = walk::ancestors(session_id.clone(), RELATIVES_MAX, || {
+        let Some(id) = above.take() else {
+            return Ok(Step::End);
+        };
+        let Some(Gone::Not(parent)) = sight.find_or_gone(scope, &id)? else {
+            return Ok(Step::Gap(id));
+        };
+        above.clone_from(&parent.row.parent_session_id);
+        let parent = parent.row.with_head(&parent.head);
+        Ok::<_, Failure>(Step::To(id, Relative::from(parent)))
+    })?;
     let down = descendants(sight, scope, &session_id)?;
     let other_parent = own.parent_session_id.filter(|p| *p != session_id);
     let (siblings, too_many) = match &other_parent {
@@ -126,49 +140,21 @@ fn lineage<V: View + ?Sized>(
         }
         None => (Vec::new(), false),
     };
+    let below = down.found.into_iter();
+    let descendants = below.map(|(depth, session)| Descendant {
+        session,
+        depth: depth as u64,
+    });
     Ok(Lineage {
         session_id,
         parents: up.found,
-        descendants: down.found,
+        descendants: descendants.collect(),
         siblings,
         forks: Vec::new(),
         gaps: up.gap.into_iter().collect(),
         cycle: up.cycle || down.cycle,
         truncated: up.truncated || down.truncated || too_many,
     })
-}
-
-fn ancestors<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    scope: &Scope,
-    own: &Relative,
-) -> Result<Ancestors, Failure> {
-    let mut up = Ancestors {
-        found: Vec::new(),
-        gap: None,
-        cycle: false,
-        truncated: false,
-    };
-    let mut met = HashSet::from([own.session_id.clone()]);
-    let mut next = own.parent_session_id.clone();
-    while let Some(id) = next {
-        if met.contains(&id) {
-            up.cycle = true;
-            break;
-        }
-        if up.found.len() == RELATIVES_MAX {
-            up.truncated = true;
-            break;
-        }
-        let Some(Gone::Not(parent)) = sight.find_or_gone(scope, &id)? else {
-            up.gap = Some(id);
-            break;
-        };
-        next = parent.row.parent_session_id.clone();
-        up.found.push(parent.row.with_head(&parent.head).into());
-        met.insert(id);
-    }
-    Ok(up)
 }
 
 /// What a session has started, breadth first.
@@ -179,34 +165,11 @@ pub(crate) fn descendants<V: View + ?Sized>(
     sight: &Sight<'_, V>,
     scope: &Scope,
     root: &SessionId,
-) -> Result<Descendants, Failure> {
-    let mut down = Descendants {
-        found: Vec::new(),
-        cycle: false,
-        truncated: false,
-    };
-    let mut waiting = VecDeque::from([(root.clone(), 1)]);
-    while let Some((parent, depth)) = waiting.pop_front() {
-        // One more than there is room for: the root itself, which closes a cycle.
-        let room = RELATIVES_MAX - down.found.len() + 1;
-        let (found, more) = children(sight, scope, &parent, room)?;
-        for session in found {
-            // A session has one parent, so the root alone can be met again.
-            if session.session_id == *root {
-                down.cycle = true;
-            } else if down.found.len() == RELATIVES_MAX {
-                down.truncated = true;
-            } else {
-                waiting.push_back((session.session_id.clone(), depth + 1));
-                down.found.push(Descendant { session, depth });
-            }
-        }
-        down.truncated |= more;
-        if down.truncated {
-            break;
-        }
-    }
-    Ok(down)
+) -> Result<walk::Descendants<Relative>, Failure> {
+    let id = |relative: &Relative| relative.session_id.clone();
+    walk::descendants(root, RELATIVES_MAX, id, |parent, most| {
+        children(sight, scope, parent, most)
+    })
 }
 
 /// At most `most` of the sessions that one has started, in the order they were made, and whether there are more:

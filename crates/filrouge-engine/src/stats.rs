@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::caller::{Caller, Permission};
 use crate::engine::Stats;
-use crate::lineage::descendants;
+use crate::lineage::{Relative, descendants};
 
 mod copies;
 mod fact;
@@ -18,8 +18,8 @@ mod fact;
 mod tests;
 mod usage;
 
-use copies::{Origin, Seen};
-use fact::Fact;
+pub use copies::Origin;
+use copies::Seen;
 pub use usage::{Tokens, tokens as usage_tokens};
 
 /// Most items of descendants that are looked at.
@@ -147,8 +147,7 @@ fn statistics<V: View + ?Sized>(
     let [mut own, mut without_copied] =
         in_session(&session_id, of_session(sight, &loaded, &mut seen))?;
     let mut with_descendants = own.clone();
-    for descendant in down.found {
-        let id = descendant.session.session_id;
+    for (_, Relative { session_id: id, .. }) in down.found {
         let loaded = sight.get(scope, &id)?;
         let Some(left) = room.checked_sub(loaded.head.last_seq) else {
             truncated = true;
@@ -156,8 +155,8 @@ fn statistics<V: View + ?Sized>(
         };
         room = left;
         let [all, original] = in_session(&id, of_session(sight, &loaded, &mut seen))?;
-        with_descendants.add(all);
-        without_copied.add(original);
+        with_descendants.add(&all);
+        without_copied.add(&original);
     }
     for sums in [&mut own, &mut with_descendants, &mut without_copied] {
         truncated |= sums.finish();
@@ -229,14 +228,17 @@ fn of_session<V: View + ?Sized>(
         for item in page {
             let turn = item.turn_id.and_then(|id| turns.get_mut(&id));
             let fact = match &turn {
-                Some(turn) if turn.replaced => Fact::default(),
-                _ => Fact::of(&item, &origin, &mut asked),
+                Some(turn) if turn.replaced => Statistics {
+                    items: 1,
+                    ..Statistics::default()
+                },
+                _ => fact::of(&item, &origin, &mut asked),
             };
-            all.item(&fact);
+            all.add(&fact);
             if seen.is_copy(session.pk, &item, &origin) {
                 continue;
             }
-            original.item(&fact);
+            original.add(&fact);
             if let Some(turn) = turn.filter(|t| !t.replaced && !t.original) {
                 turn.original = true;
                 original.turn(turn.status);
@@ -254,24 +256,7 @@ impl Statistics {
         *self.turns_by_status.of(status) += 1;
     }
 
-    fn item(&mut self, fact: &Fact) {
-        self.items += 1;
-        self.messages += u64::from(fact.message);
-        self.tool_calls += fact.tool_calls;
-        self.tool_errors += fact.tool_errors;
-        self.usage_unknown += u64::from(fact.usage_unknown);
-        self.tokens.add(&fact.tokens);
-        name(&mut self.agents, fact.agent.as_deref());
-        name(&mut self.models, fact.model.as_deref());
-        self.span(fact.at, fact.at);
-    }
-
-    fn span(&mut self, first: Option<Timestamp>, last: Option<Timestamp>) {
-        self.first_at = [self.first_at, first].into_iter().flatten().min();
-        self.last_at = self.last_at.max(last);
-    }
-
-    fn add(&mut self, more: Self) {
+    fn add(&mut self, more: &Self) {
         self.sessions += more.sessions;
         self.turns += more.turns;
         let mut counts = more.turns_by_status;
@@ -287,13 +272,11 @@ impl Statistics {
         self.tool_errors += more.tool_errors;
         self.usage_unknown += more.usage_unknown;
         self.tokens.add(&more.tokens);
-        for agent in &more.agents {
-            name(&mut self.agents, Some(agent));
-        }
-        for model in &more.models {
-            name(&mut self.models, Some(model));
-        }
-        self.span(more.first_at, more.last_at);
+        add_names(&mut self.agents, &more.agents);
+        add_names(&mut self.models, &more.models);
+        let first = [self.first_at, more.first_at];
+        self.first_at = first.into_iter().flatten().min();
+        self.last_at = self.last_at.max(more.last_at);
     }
 
     /// Makes the sums whole; whether names had to be left out.
@@ -311,12 +294,11 @@ impl Statistics {
     }
 }
 
-/// Puts a name in; one more than are told is kept, to know that there are more.
-fn name(names: &mut BTreeSet<Box<str>>, one: Option<&str>) {
-    if let Some(one) = one
-        && names.len() <= NAMES_MAX
-        && !names.contains(one)
-    {
-        names.insert(one.into());
+/// Puts names in; one more than are shown is kept, to know that there are more.
+fn add_names(names: &mut BTreeSet<Box<str>>, more: &BTreeSet<Box<str>>) {
+    for name in more {
+        if names.len() <= NAMES_MAX && !names.contains(name) {
+            names.insert(name.clone());
+        }
     }
 }

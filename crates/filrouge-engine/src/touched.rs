@@ -7,10 +7,12 @@ use filrouge_store::ledger::Position;
 use filrouge_store::read::{Gone, Loaded, Sight, in_session};
 use filrouge_store::rows::{Change, LogEntry, SessionPk, View};
 use filrouge_store::{MAC_BYTES, Scope, Viewer};
-use filrouge_types::{ErrorCode, Failure, ItemId, SessionId, TenantId, Timestamp, Turn, TurnId};
+use filrouge_types::{
+    ErrorCode, Failure, ItemId, Recorded, SessionId, TenantId, Timestamp, Turn, TurnId,
+};
 
 use crate::caller::{Caller, Permission};
-use crate::conversation::{self, CONTENTS_MAX, Conversation};
+use crate::conversation::{self, CONTENTS_MAX};
 use crate::engine::IndexFeed;
 
 /// A session that commits have touched.
@@ -63,7 +65,7 @@ pub struct Standing {
     /// By whom it is listed: [`filrouge_store::Keyring::owner`].
     pub owner: [u8; MAC_BYTES],
     /// What was asked for of it.
-    pub conversation: Conversation,
+    pub conversation: Recorded,
 }
 
 impl IndexFeed {
@@ -256,7 +258,7 @@ fn turns<V: View + ?Sized>(
     scope: &Scope,
     loaded: Loaded,
     spans: &[(u64, u64)],
-) -> Result<Conversation, Failure> {
+) -> Result<Recorded, Failure> {
     let (mut room, mut ids, mut loose) = (CONTENTS_MAX, BTreeSet::new(), Vec::new());
     for &(first, last) in spans {
         let last = last.min(loaded.head.last_seq);
@@ -281,7 +283,7 @@ fn turns<V: View + ?Sized>(
         items.retain(|item| item.turn_id == Some(turn.turn_id));
         turns.push((turn, items));
     }
-    Ok(Conversation {
+    Ok(Recorded {
         session: loaded.row.with_head(&loaded.head),
         turns,
         loose,

@@ -3,6 +3,7 @@
 //! Every source gives this form, whatever it reads. Times are milliseconds since 1970. Texts are the foreign
 //! program's own: data with provenance, never instructions.
 
+use filrouge_engine::Tokens;
 use serde::{Deserialize, Serialize};
 
 /// Who a message is from.
@@ -18,44 +19,7 @@ pub enum Role {
     System,
 }
 
-/// Tokens of one message, each counted once: `input` is without what the cache gave, `output` without reasoning.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Tokens {
-    /// Read anew.
-    pub input: u64,
-    /// Written, without reasoning.
-    pub output: u64,
-    /// Written as reasoning.
-    pub reasoning: u64,
-    /// Read from the cache.
-    pub cache_read: u64,
-    /// Written to the cache.
-    pub cache_write: u64,
-}
-
-impl Tokens {
-    /// Adds `more`, staying at the largest number on overflow.
-    pub const fn add(&mut self, more: &Self) {
-        self.input = self.input.saturating_add(more.input);
-        self.output = self.output.saturating_add(more.output);
-        self.reasoning = self.reasoning.saturating_add(more.reasoning);
-        self.cache_read = self.cache_read.saturating_add(more.cache_read);
-        self.cache_write = self.cache_write.saturating_add(more.cache_write);
-    }
-
-    /// All of them, each once.
-    #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.input
-            .saturating_add(self.output)
-            .saturating_add(self.reasoning)
-            .saturating_add(self.cache_read)
-            .saturating_add(self.cache_write)
-    }
-}
-
-/// How the numbers of a program's version become [`Tokens`]; told by statistics.
+/// How the numbers of a program's version become [`Tokens`]; shown by statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -52,6 +52,8 @@ pub struct ForeignTurn {
     pub outcome: TurnStatus,
     /// When it was asked.
     pub created: Timestamp,
+    /// When its last message was complete, where the program says so.
+    pub ended: Option<Timestamp>,
     /// What the source adds, a JSON object.
     pub metadata: RawJson,
 }

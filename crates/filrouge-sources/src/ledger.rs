@@ -15,8 +15,10 @@ use std::sync::Arc;
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
 use filrouge_store::command::SessionFilter;
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
 use tokio::runtime::Handle;
+
+use rows::NAME;
 
 use crate::{Conversation, Header, Listing, ReadError, SkipReason, Skipped, Source, SourceError};
 
@@ -26,8 +28,6 @@ pub use units::{Units, header, loose_unit, seq_told_by, units};
 const LIST_MAX: usize = 10_000;
 /// Sessions asked for at once.
 const PAGE: usize = 500;
-/// What the source and its one form are called.
-const NAME: &str = "ledger";
 
 /// The sessions of a ledger that a caller sees.
 ///
@@ -66,7 +66,7 @@ impl LedgerSource {
         }
     }
 
-    fn verified(&self, id: &str) -> Result<filrouge_engine::Conversation, ReadError> {
+    fn verified(&self, id: &str) -> Result<Recorded, ReadError> {
         let Ok(session) = id.parse::<SessionId>() else {
             return Err(ReadError::Gone);
         };
@@ -124,5 +124,9 @@ impl Source for LedgerSource {
 
     fn read(&self, id: &str) -> Result<Conversation, ReadError> {
         Ok(messages::of(self.verified(id)?))
+    }
+
+    fn recorded(&self, id: &str) -> Result<Option<Recorded>, ReadError> {
+        self.verified(id).map(Some)
     }
 }

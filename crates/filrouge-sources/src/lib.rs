@@ -28,9 +28,10 @@ mod turns_of;
 
 pub use by_two::by_two;
 pub use conversation::{
-    Boundary, Changes, Conversation, Message, MessageError, Part, PartKind, Role, TokenRule,
-    Tokens, Tool, ToolStatus,
+    Boundary, Changes, Conversation, Message, MessageError, Part, PartKind, Role, TokenRule, Tool,
+    ToolStatus,
 };
+pub use filrouge_engine::Tokens;
 pub use import::{ForeignSession, ForeignTurn, LoadedSession};
 pub use library::{Library, LibraryError};
 pub use skip::{SkipReason, Skipped, count_by_reason};

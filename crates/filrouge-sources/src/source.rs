@@ -4,6 +4,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use filrouge_types::Recorded;
+
 use crate::turns_of::turns_of;
 use crate::{Changes, Conversation, LoadedSession, Skipped};
 
@@ -122,6 +124,14 @@ pub trait Source: Send + Sync {
     /// [`ReadError::Gone`] for an id the source does not have; [`ReadError::Skipped`] when its own record cannot be
     /// used any more.
     fn read(&self, id: &str) -> Result<Conversation, ReadError>;
+
+    /// A session as the ledger has it, in turns and items; `None` of another program's.
+    ///
+    /// # Errors
+    /// [`ReadError`], as [`Source::read`].
+    fn recorded(&self, _: &str) -> Result<Option<Recorded>, ReadError> {
+        Ok(None)
+    }
 
     /// A session as turns, for `filrouge import`; memory is bounded by that session.
     ///

@@ -71,11 +71,17 @@ pub(crate) trait Records {
         goes_on || calls_last(message)
     }
 
+    /// Whether every part becomes an item, also one that a session cannot hold: without ids, and as a text where it is no
+    /// JSON.
+    fn keeps_all(&self) -> bool {
+        false
+    }
+
     /// Completes the items of a part.
     fn complete_part(&self, _: &Message, _: &Part, _: &mut [Made]) {}
 
     /// Completes the items of a message.
-    fn complete_message(&self, message: &Message, made: &mut [Made]) {
+    fn complete_message(&self, message: &Message, made: &mut Vec<Made>) {
         items::complete(message, made);
     }
 }
@@ -99,13 +105,27 @@ pub(crate) fn turns_of(
     Ok(load(session, header.source, conversation, &Neutral(path)))
 }
 
-/// The turns of a conversation.
+/// A session with the turns of its conversation.
 pub(crate) fn load(
     session: ForeignSession,
     program: &'static str,
     conversation: &Conversation,
     records: &dyn Records,
 ) -> LoadedSession {
+    let (turns, skipped) = turns(program, conversation, records);
+    LoadedSession {
+        session,
+        turns,
+        skipped,
+    }
+}
+
+/// The turns of a conversation, and what is in none of them.
+pub(crate) fn turns(
+    program: &'static str,
+    conversation: &Conversation,
+    records: &dyn Records,
+) -> (Vec<ForeignTurn>, Vec<Skipped>) {
     let mut items = Items {
         program,
         records,
@@ -120,11 +140,7 @@ pub(crate) fn load(
         turns.extend(turn(messages, group, index == newest, &mut items));
     }
     items.skipped.sort();
-    LoadedSession {
-        session,
-        turns,
-        skipped: items.skipped,
-    }
+    (turns, items.skipped)
 }
 
 fn session_of(header: &Header, path: &Path) -> Result<ForeignSession, Skipped> {
@@ -248,10 +264,16 @@ fn turn(
     }
     let first = asked.last().or_else(|| rest.first())?;
     let request = group.lost.as_ref().unwrap_or(&first.id);
-    let request_id = RequestId::new(&**request).ok()?;
+    let request_id = RequestId::new(&**request);
+    let request_id = match records.keeps_all() {
+        true => request_id.or_else(|_| RequestId::new(first.created.to_string())),
+        false => request_id,
+    };
+    let request_id = request_id.ok()?;
     if question.is_empty() && answers.is_empty() {
         return None;
     }
+    let ended = done.iter().filter_map(|message| message.completed).max();
     let finish = |made: Vec<Made>| made.into_iter().map(|made| made.finish(items.program));
     Some(ForeignTurn {
         request_id,
@@ -259,6 +281,7 @@ fn turn(
         items: finish(answers).collect(),
         outcome,
         created: Timestamp::from_millis(first.created)?,
+        ended: ended.and_then(Timestamp::from_millis),
         metadata: metadata(items.program, asked.iter().chain(&done), &open),
     })
 }

@@ -34,6 +34,6 @@ pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
 pub use part::{Part, text_of};
 pub use placed::UNPLACED;
-pub use session::{Session, SessionEvent, SessionStatus};
+pub use session::{Recorded, Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};

@@ -29,12 +29,16 @@ impl<'a> Part<'a> {
     #[must_use]
     pub fn all(parts: &'a RawJson) -> Vec<Self> {
         let all: Vec<&RawValue> = serde_json::from_str(parts.as_str()).unwrap_or_default();
-        let read = |raw: &'a RawValue| {
-            let raw = raw.get();
-            let members = Members::of(raw)?;
-            Some(Self { raw, members })
-        };
-        all.into_iter().filter_map(read).collect()
+        all.into_iter()
+            .filter_map(|raw| Self::read(raw.get()))
+            .collect()
+    }
+
+    /// One part; `None` when it is no object.
+    #[must_use]
+    pub fn read(raw: &'a str) -> Option<Self> {
+        let members = Members::of(raw)?;
+        Some(Self { raw, members })
     }
 
     /// A member that is a string.

@@ -1,7 +1,7 @@
 //! Sessions (DESIGN §3).
 
 use crate::item::{UnknownName, closed_words};
-use crate::{EventKey, IdentityId, ProjectId, RawJson, SessionId, TenantId, Timestamp};
+use crate::{EventKey, IdentityId, Item, ProjectId, RawJson, SessionId, TenantId, Timestamp, Turn};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
@@ -53,6 +53,17 @@ pub struct Session {
     /// Changes with whatever a patch can change, and not with what is said: what `ETag` shows and `If-Match` names.
     #[serde(skip)]
     pub version: [u8; 16],
+}
+
+/// A session with all its turns and their items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The session.
+    pub session: Session,
+    /// All turns by ordinal and version, each with its items by seq; redacted and replaced ones as well.
+    pub turns: Vec<(Turn, Vec<Item>)>,
+    /// Items of no turn by seq, such as links and redactions.
+    pub loose: Vec<Item>,
 }
 
 /// Something that happened in a session, for key figures.

@@ -1,17 +1,29 @@
 //! Conversations to write.
 
-use filrouge_document::{Document, html, markdown};
+use std::ops::{Deref, DerefMut};
+
+use filrouge_document::{html, markdown};
 use filrouge_types::{
-    Channel, IdentityId, Item, ItemBody, JsonText, ProjectId, RawJson, RequestId, Role, Session,
-    SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId, TurnStatus, Variant,
+    Channel, IdentityId, Item, ItemBody, JsonText, ProjectId, RawJson, Recorded, RequestId, Role,
+    Session, SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId, TurnStatus, Variant,
 };
 use serde_json::json;
 
-/// A conversation that owns what a [`Document`] borrows.
-pub(crate) struct Conversation {
-    pub(crate) session: Session,
-    pub(crate) turns: Vec<(Turn, Vec<Item>)>,
-    pub(crate) loose: Vec<Item>,
+/// A conversation that is put together.
+pub(crate) struct Conversation(Recorded);
+
+impl Deref for Conversation {
+    type Target = Recorded;
+
+    fn deref(&self) -> &Recorded {
+        &self.0
+    }
+}
+
+impl DerefMut for Conversation {
+    fn deref_mut(&mut self) -> &mut Recorded {
+        &mut self.0
+    }
 }
 
 impl Conversation {
@@ -33,30 +45,22 @@ impl Conversation {
             updated_at: at(900),
             version: [0; 16],
         };
-        Self {
+        Self(Recorded {
             session,
             turns: Vec::new(),
             loose: Vec::new(),
-        }
-    }
-
-    pub(crate) fn document(&self) -> Document<'_> {
-        Document {
-            session: &self.session,
-            turns: &self.turns,
-            loose: &self.loose,
-        }
+        })
     }
 
     pub(crate) fn markdown(&self) -> String {
         let mut out = String::new();
-        markdown(&self.document(), &mut out).unwrap();
+        markdown(self, &mut out).unwrap();
         out
     }
 
     pub(crate) fn html(&self) -> String {
         let mut out = String::new();
-        html(&self.document(), &mut out).unwrap();
+        html(self, &mut out).unwrap();
         out
     }
 
@@ -124,9 +128,10 @@ impl Conversation {
             redacted: false,
             body: ItemBody::new(role, channel, RawJson::parse(parts).unwrap()),
         };
-        let items = match self.turns.last_mut() {
+        let recorded = &mut self.0;
+        let items = match recorded.turns.last_mut() {
             Some((_, items)) => items,
-            None => &mut self.loose,
+            None => &mut recorded.loose,
         };
         items.push(item);
         items.last_mut().unwrap()

@@ -43,9 +43,9 @@ fn long(turns: usize) -> Conversation {
 fn timed(c: &Conversation) -> (Duration, Duration, Counter, Counter) {
     let (mut md, mut page) = (Counter::default(), Counter::default());
     let start = Instant::now();
-    markdown(&c.document(), &mut md).unwrap();
+    markdown(c, &mut md).unwrap();
     let middle = Instant::now();
-    html(&c.document(), &mut page).unwrap();
+    html(c, &mut page).unwrap();
     (middle - start, middle.elapsed(), md, page)
 }
 

@@ -10,32 +10,39 @@ use std::collections::HashMap;
 use filrouge_store::chain::fingerprint;
 use filrouge_store::rows::SessionPk;
 use filrouge_types::{Item, RawJson, Timestamp};
+use serde::Deserialize;
 use serde_json::Value;
 
-/// Where a session was brought in from, as its metadata tell.
-#[derive(Default)]
-pub(super) struct Origin {
-    source: Option<String>,
-    version: Option<String>,
-    created: Option<Timestamp>,
+/// Where a session was brought in from, as `filrouge import` notes it in its metadata.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Origin {
+    source: Option<Box<str>>,
+    /// The version of the program that wrote it.
+    pub version: Option<Box<str>>,
+    /// When it was made there.
+    pub created: Option<Timestamp>,
+    /// When it last changed there.
+    pub updated: Option<Timestamp>,
+    /// When it was archived there.
+    pub archived: Option<Timestamp>,
+    /// The folder it ran in.
+    pub directory: Option<Box<str>>,
+    /// Its project's name.
+    pub project_name: Option<Box<str>>,
+    /// Its project's main folder.
+    pub worktree: Option<Box<str>>,
+    /// The agent of its first message.
+    pub agent: Option<Box<str>>,
 }
 
 impl Origin {
-    pub(super) fn of(metadata: &RawJson) -> Self {
-        let Some(origin) = member(metadata.as_str(), "origin") else {
-            return Self::default();
-        };
-        let text = |name: &str| origin.get(name).and_then(Value::as_str);
-        Self {
-            source: text("source").map(str::to_owned),
-            version: text("version").map(str::to_owned),
-            created: text("created").and_then(|t| t.parse().ok()),
-        }
-    }
-
-    /// The version of the program that wrote the session.
-    pub(super) fn version(&self) -> Option<&str> {
-        self.version.as_deref()
+    /// What a session's metadata say; nothing of a session that began in the ledger, or when they say something else.
+    #[must_use]
+    pub fn of(metadata: &RawJson) -> Self {
+        let origin = member(metadata.as_str(), "origin");
+        let origin = origin.and_then(|origin| serde_json::from_value(origin).ok());
+        origin.unwrap_or_default()
     }
 
     /// What an item and its copies have in common.

@@ -1,44 +1,39 @@
 //! What one item adds to the sums.
 
-use filrouge_types::{Channel, Item, Part, Timestamp, TurnId, Variant};
+use std::collections::BTreeSet;
 
+use filrouge_types::{Channel, Item, Part, TurnId, Variant};
+use serde_json::Value;
+
+use super::Statistics;
 use super::copies::Origin;
-use super::usage::{Tokens, tokens};
+use super::usage::tokens;
 
-/// What one item adds.
-#[derive(Default)]
-pub(super) struct Fact {
-    pub(super) message: bool,
-    pub(super) tool_calls: u64,
-    pub(super) tool_errors: u64,
-    pub(super) agent: Option<Box<str>>,
-    pub(super) model: Option<Box<str>>,
-    pub(super) tokens: Tokens,
-    pub(super) usage_unknown: bool,
-    pub(super) at: Option<Timestamp>,
-}
-
-impl Fact {
-    /// `asked` is the turn whose question was the newest message: its question may go on in further items.
-    pub(super) fn of(item: &Item, origin: &Origin, asked: &mut Option<TurnId>) -> Self {
-        let usage = item.body.usage.as_ref();
-        let counts = usage.map(|u| tokens(u.as_str(), origin.version()));
-        let (mut tool_calls, mut tool_errors) = (0, 0);
-        match item.body.channel {
-            Channel::ToolCall => tool_calls = calls(item),
-            Channel::ToolResult => tool_errors = errors(item),
-            _ => {}
-        }
-        Self {
-            message: is_message(item, asked),
-            tool_calls,
-            tool_errors,
-            agent: item.body.agent.clone(),
-            model: item.body.model.clone(),
-            tokens: counts.flatten().unwrap_or_default(),
-            usage_unknown: counts.is_some_and(|c| c.is_none()),
-            at: Some(item.when()),
-        }
+/// What an item adds. `asked` is the turn whose question was the newest message: its question may go on in further items.
+pub(super) fn of(item: &Item, origin: &Origin, asked: &mut Option<TurnId>) -> Statistics {
+    let usage = item.body.usage.as_ref().map(|usage| {
+        let usage: Value = serde_json::from_str(usage.as_str()).ok()?;
+        tokens(&usage, origin.version.as_deref())
+    });
+    let (mut tool_calls, mut tool_errors) = (0, 0);
+    match item.body.channel {
+        Channel::ToolCall => tool_calls = calls(item),
+        Channel::ToolResult => tool_errors = errors(item),
+        _ => {}
+    }
+    let at = Some(item.when());
+    Statistics {
+        items: 1,
+        messages: u64::from(is_message(item, asked)),
+        tool_calls,
+        tool_errors,
+        agents: BTreeSet::from_iter(item.body.agent.clone()),
+        models: BTreeSet::from_iter(item.body.model.clone()),
+        usage_unknown: u64::from(usage == Some(None)),
+        tokens: usage.flatten().unwrap_or_default(),
+        first_at: at,
+        last_at: at,
+        ..Statistics::default()
     }
 }
 

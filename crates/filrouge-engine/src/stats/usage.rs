@@ -10,6 +10,7 @@ use serde_json::Value;
 /// Counts of tokens that do not overlap.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tokens {
     /// Those given to the model, neither read from a cache nor written to one.
     pub input: u64,
@@ -24,17 +25,23 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    pub(super) fn add(&mut self, more: &Self) {
-        let sums = [
-            (&mut self.input, more.input),
-            (&mut self.output, more.output),
-            (&mut self.reasoning, more.reasoning),
-            (&mut self.cache_read, more.cache_read),
-            (&mut self.cache_write, more.cache_write),
-        ];
-        for (sum, count) in sums {
-            *sum = sum.saturating_add(count);
-        }
+    /// Adds `more`, staying at the largest number on overflow.
+    pub const fn add(&mut self, more: &Self) {
+        self.input = self.input.saturating_add(more.input);
+        self.output = self.output.saturating_add(more.output);
+        self.reasoning = self.reasoning.saturating_add(more.reasoning);
+        self.cache_read = self.cache_read.saturating_add(more.cache_read);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write);
+    }
+
+    /// All of them, each once.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.input
+            .saturating_add(self.output)
+            .saturating_add(self.reasoning)
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
     }
 }
 
@@ -160,15 +167,14 @@ const SHAPES: &[Shape] = &[
 /// The tokens that a usage tells of; `None` when it is of no known shape. `version` is that of the OpenCode that
 /// wrote it, when it was brought in from there.
 #[must_use]
-pub fn tokens(usage: &str, version: Option<&str>) -> Option<Tokens> {
-    let usage: Value = serde_json::from_str(usage).ok()?;
-    if OPENCODE.fits(&usage) {
-        let mut counts = OPENCODE.read(&usage)?;
-        opencode(&usage, &counts, version).apply(&mut counts);
+pub fn tokens(usage: &Value, version: Option<&str>) -> Option<Tokens> {
+    if OPENCODE.fits(usage) {
+        let mut counts = OPENCODE.read(usage)?;
+        opencode(usage, &counts, version).apply(&mut counts);
         return Some(counts);
     }
-    let shape = SHAPES.iter().find(|s| s.fits(&usage))?;
-    let mut counts = shape.read(&usage)?;
+    let shape = SHAPES.iter().find(|s| s.fits(usage))?;
+    let mut counts = shape.read(usage)?;
     shape.within.apply(&mut counts);
     Some(counts)
 }
@@ -239,8 +245,12 @@ fn count(usage: &Value, pointers: &[&str]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn read(usage: &str, version: Option<&str>) -> Option<Tokens> {
+        tokens(&serde_json::from_str(usage).unwrap(), version)
+    }
+
     fn five(usage: &str, version: Option<&str>) -> Option<[u64; 5]> {
-        let t = tokens(usage, version)?;
+        let t = read(usage, version)?;
         Some([t.input, t.output, t.reasoning, t.cache_read, t.cache_write])
     }
 
@@ -342,7 +352,7 @@ mod tests {
             r#"{"input_tokens":1.5,"output_tokens":2}"#,
             r#"{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":[]}}"#,
         ] {
-            assert_eq!(tokens(usage, None), None, "{usage}");
+            assert_eq!(read(usage, None), None, "{usage}");
         }
     }
 
@@ -355,7 +365,7 @@ mod tests {
             reasoning: 1,
             ..Tokens::default()
         };
-        sum.add(&tokens(usage, None).unwrap());
+        sum.add(&read(usage, None).unwrap());
         assert_eq!(sum.reasoning, u64::MAX);
     }
 }

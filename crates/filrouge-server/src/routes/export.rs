@@ -7,8 +7,8 @@ use axum::body::Body as HttpBody;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use filrouge_document::{Document, html, markdown};
-use filrouge_types::{ErrorCode, Failure};
+use filrouge_document::{html, markdown};
+use filrouge_types::{ErrorCode, Failure, Recorded};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -117,17 +117,12 @@ async fn bundle(app: &App, at: &InSession<may::Read, ShowQuery>) -> Result<Strin
 async fn document(
     app: &App,
     at: &InSession<may::Read, ShowQuery>,
-    write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
+    write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<String, Failure> {
-    let conversation = app.context.conversation(&at.caller, &at.session).await?;
+    let recorded = app.context.conversation(&at.caller, &at.session).await?;
     let render = move || {
-        let document = Document {
-            session: &conversation.session,
-            turns: &conversation.turns,
-            loose: &conversation.loose,
-        };
         let mut out = Bounded::default();
-        write(&document, &mut out).map_err(|_| too_large())?;
+        write(&recorded, &mut out).map_err(|_| too_large())?;
         Ok(out.0)
     };
     done(tokio::task::spawn_blocking(render)).await?

@@ -6,25 +6,23 @@
 
 use std::collections::HashMap;
 
-use filrouge_engine::usage_tokens;
-use filrouge_types::{Channel, Item, Role as ItemRole, Session, Turn};
+use filrouge_engine::{Origin, usage_tokens};
+use filrouge_types::{Channel, Item, Recorded, Role as ItemRole, Session, Turn};
 use serde_json::Value;
 
 use super::notes::{Noted, Notes};
 use super::parts::{self, Piece};
-use super::rows::{Origin, millis};
+use super::rows::millis;
 use super::units::{Units, item_name, loose_unit};
-use crate::{
-    Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tokens, Tool, ToolStatus,
-};
+use crate::{Boundary, Conversation, Message, Part, PartKind, Role, TokenRule, Tool, ToolStatus};
 
 /// The conversation of a session.
-pub(super) fn of(read: filrouge_engine::Conversation) -> Conversation {
+pub(super) fn of(read: Recorded) -> Conversation {
     build(&read).finish(&read.session)
 }
 
 /// The messages of what was read of a session, by the unit they belong to.
-pub(super) fn units(read: &filrouge_engine::Conversation) -> Units {
+pub(super) fn units(read: &Recorded) -> Units {
     let builder = build(read);
     let mut messages = builder.messages.into_iter();
     let mut units: Vec<(u64, Vec<Message>)> = Vec::with_capacity(builder.units.len());
@@ -40,8 +38,8 @@ pub(super) fn units(read: &filrouge_engine::Conversation) -> Units {
     }
 }
 
-fn build(read: &filrouge_engine::Conversation) -> Builder {
-    let mut builder = Builder::new(Origin::of(&read.session).version);
+fn build(read: &Recorded) -> Builder {
+    let mut builder = Builder::new(Origin::of(&read.session.metadata).version);
     let mut loose = read.loose.iter().peekable();
     for (turn, items) in &read.turns {
         while let Some(item) = loose.next_if(|item| item.seq < turn.first_seq) {
@@ -121,7 +119,7 @@ impl Builder {
         }
         let version = self.version.take();
         if let Some(message) = self.messages.last_mut() {
-            add(message, item, version.as_deref());
+            add(message, item, &notes, version.as_deref());
         }
         self.version = version;
     }
@@ -145,10 +143,7 @@ impl Builder {
     }
 
     fn begin(&mut self, item: &Item) {
-        let id: Box<str> = item.body.item_id.as_ref().map_or_else(
-            || format!("seq-{}", item.seq).into(),
-            |id| Box::from(id.as_str()),
-        );
+        let id = item_name(item);
         // It could be that of an item without one.
         self.foreign |= item.body.item_id.is_some() && id.starts_with("seq-");
         let mut message = self.empty(id, item, role(item));
@@ -279,7 +274,7 @@ impl Builder {
 }
 
 /// What an item adds to its message.
-fn add(message: &mut Message, item: &Item, version: Option<&str>) {
+fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>) {
     if message.agent.is_none() {
         message.agent.clone_from(&item.body.agent);
     }
@@ -293,22 +288,16 @@ fn add(message: &mut Message, item: &Item, version: Option<&str>) {
         message.finish = Some("stop".into());
     }
     // An importer has noted when the message was complete, or that it was not.
-    if item.body.channel != Channel::Question && Notes::of(item).message.is_none() {
+    if item.body.channel != Channel::Question && notes.message.is_none() {
         message.completed = message.completed.max(Some(at(item)));
     }
     let Some(usage) = &item.body.usage else {
         return;
     };
-    if let Some(more) = usage_tokens(usage.as_str(), version) {
-        message.tokens.get_or_insert_default().add(&Tokens {
-            input: more.input,
-            output: more.output,
-            reasoning: more.reasoning,
-            cache_read: more.cache_read,
-            cache_write: more.cache_write,
-        });
-    }
     let usage: Value = serde_json::from_str(usage.as_str()).unwrap_or_default();
+    if let Some(more) = usage_tokens(&usage, version) {
+        message.tokens.get_or_insert_default().add(&more);
+    }
     if let Some(cost) = usage.get("cost").and_then(Value::as_f64) {
         message.cost = Some(message.cost.unwrap_or(0.0) + cost);
     }
@@ -337,16 +326,9 @@ fn role(item: &Item) -> Role {
 
 /// A call and its result are one part, which has the id of the call.
 fn part_id(item: &Item, index: usize) -> Box<str> {
-    let id = match &item.body.item_id {
-        Some(id) => {
-            let id = id.as_str();
-            let call = id
-                .strip_suffix(":call")
-                .or_else(|| id.strip_suffix(":result"));
-            call.unwrap_or(id).to_owned()
-        }
-        None => format!("seq-{}", item.seq),
-    };
+    let id = item_name(item);
+    let call = id.strip_suffix(":call");
+    let id = call.or_else(|| id.strip_suffix(":result")).unwrap_or(&id);
     match index {
         0 => id.into(),
         more => format!("{id}.{more}").into(),

@@ -11,10 +11,7 @@
 //! | what was redacted | `[redacted]` in its place |
 //! | everything else | as written |
 
-use std::borrow::Cow;
-
-use filrouge_types::{Channel, Item, JsonText, Role as ItemRole};
-use serde::Deserialize;
+use filrouge_types::{Channel, Item, Part, Role as ItemRole};
 use serde_json::value::RawValue;
 
 use super::notes::Notes;
@@ -31,33 +28,6 @@ pub(super) enum Piece {
     Result(Box<Tool>),
     /// The message's error.
     Error(MessageError),
-}
-
-/// The fields that are looked at; a part in which one is of another type is kept as written.
-#[derive(Deserialize)]
-struct Fields<'a> {
-    #[serde(borrow)]
-    r#type: Cow<'a, str>,
-    text: Option<JsonText>,
-    call_id: Option<JsonText>,
-    name: Option<JsonText>,
-    #[serde(borrow)]
-    args: Option<&'a RawValue>,
-    ok: Option<bool>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    /// Stands for `content` of a result.
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(alias = "media_type", alias = "mime_type")]
-    mime: Option<JsonText>,
-    filename: Option<JsonText>,
-    url: Option<JsonText>,
-    files: Option<Vec<JsonText>>,
-    auto: Option<bool>,
-    code: Option<JsonText>,
-    message: Option<JsonText>,
-    retryable: Option<bool>,
 }
 
 /// What an item's parts are, in order; never none.
@@ -108,39 +78,42 @@ fn other(name: &str, json: &str) -> PartKind {
     }
 }
 
-fn plain(text: &JsonText) -> Box<str> {
-    text.to_plain().into()
-}
-
 fn piece(item: &Item, notes: &Notes, noted: bool, raw: &str) -> Piece {
-    let Ok(fields) = serde_json::from_str::<Fields<'_>>(raw) else {
-        return Piece::Part(other(item.body.channel.as_str(), raw));
+    let as_written = |name: &str| Piece::Part(other(name, raw));
+    let part = Part::read(raw);
+    let named = part.and_then(|part| Some((part.text("type")?, part)));
+    let Some((name, part)) = named else {
+        return as_written(item.body.channel.as_str());
     };
-    let kind = match fields.r#type.as_ref() {
-        "tool_call" => call(&fields),
-        "tool_result" => return result(&fields, notes),
-        "error" if item.body.channel == Channel::Error => return Piece::Error(error(&fields)),
-        "text" | "code" | "reasoning" => said(item, notes, noted, &fields),
-        "file" | "image" | "image_url" | "audio" | "video" => Some(file(&fields)),
-        "patch" => patch(&fields),
+    let kind = match name.as_str() {
+        "tool_call" => call(&part),
+        "tool_result" => return result(&part, notes),
+        "error" if item.body.channel == Channel::Error => return Piece::Error(error(&part)),
+        "text" | "code" | "reasoning" => said(item, notes, noted, &part),
+        "file" | "image" | "image_url" | "audio" | "video" => Some(file(&part)),
+        "patch" => patch(&part),
         "compaction" => Some(PartKind::Compaction {
-            automatic: fields.auto.unwrap_or(false),
-            summary: fields.text.as_ref().map(plain),
+            automatic: part.flag("auto").unwrap_or(false),
+            summary: text(&part, "text"),
         }),
         _ => None,
     };
-    Piece::Part(kind.unwrap_or_else(|| other(&fields.r#type, raw)))
+    kind.map_or_else(|| as_written(&name), Piece::Part)
 }
 
-fn said(item: &Item, notes: &Notes, noted: bool, fields: &Fields<'_>) -> Option<PartKind> {
-    let text = plain(fields.text.as_ref()?);
+fn text(part: &Part<'_>, name: &str) -> Option<Box<str>> {
+    part.text(name).map(Into::into)
+}
+
+fn said(item: &Item, notes: &Notes, noted: bool, part: &Part<'_>) -> Option<PartKind> {
+    let text = text(part, "text")?;
     Some(match item.body.channel {
         Channel::Thought => PartKind::Reasoning { text },
         Channel::Summary if !noted => PartKind::Compaction {
             automatic: false,
             summary: Some(text),
         },
-        _ if fields.r#type == "reasoning" => PartKind::Reasoning { text },
+        _ if part.is("reasoning") => PartKind::Reasoning { text },
         _ => PartKind::Text {
             text,
             synthetic: notes.synthetic() || item.body.channel == Channel::SystemNote,
@@ -148,19 +121,24 @@ fn said(item: &Item, notes: &Notes, noted: bool, fields: &Fields<'_>) -> Option<
     })
 }
 
-fn call(fields: &Fields<'_>) -> Option<PartKind> {
-    let name = fields.name.as_ref().map_or_else(|| "unknown".into(), plain);
-    let mut tool = tool(plain(fields.call_id.as_ref()?), name);
-    tool.input = fields.args.map_or("null", RawValue::get).into();
+fn call(part: &Part<'_>) -> Option<PartKind> {
+    let mut tool = tool(text(part, "call_id")?, tool_name(part));
+    if let Some(args) = part.value("args") {
+        tool.input = args.as_str().into();
+    }
     Some(PartKind::Tool(Box::new(tool)))
 }
 
-fn result(fields: &Fields<'_>, notes: &Notes) -> Piece {
-    let id = fields.call_id.as_ref().map_or_else(|| "".into(), plain);
-    let name = fields.name.as_ref().map_or_else(|| "unknown".into(), plain);
-    let content = fields.content.or(fields.error).map(said_by_tool);
-    let mut tool = tool(id, name);
-    if fields.ok == Some(false) {
+fn tool_name(part: &Part<'_>) -> Box<str> {
+    text(part, "name").unwrap_or_else(|| "unknown".into())
+}
+
+fn result(part: &Part<'_>, notes: &Notes) -> Piece {
+    // A text is shown plain, anything else as its JSON.
+    let said = |name| text(part, name).or_else(|| Some(part.value(name)?.as_str().into()));
+    let content = said("content").or_else(|| said("error"));
+    let mut tool = tool(text(part, "call_id").unwrap_or_default(), tool_name(part));
+    if part.flag("ok") == Some(false) {
         tool.status = ToolStatus::Error;
         tool.error = content;
     } else {
@@ -177,39 +155,31 @@ fn result(fields: &Fields<'_>, notes: &Notes) -> Piece {
     Piece::Result(Box::new(tool))
 }
 
-/// A text is told plain, anything else as its JSON.
-fn said_by_tool(content: &RawValue) -> Box<str> {
-    match serde_json::from_str::<JsonText>(content.get()) {
-        Ok(text) => plain(&text),
-        Err(_) => content.get().into(),
-    }
-}
-
-fn file(fields: &Fields<'_>) -> PartKind {
-    let url = fields.url.as_ref().map(plain);
+fn file(part: &Part<'_>) -> PartKind {
+    let first = |names: &[&str]| names.iter().find_map(|name| text(part, name));
     // What stands behind the comma is the content.
     let address = |url: Box<str>| match url.split_once(',') {
         Some((head, _)) if head.starts_with("data:") => head.into(),
         _ => url,
     };
     PartKind::File {
-        mime: fields.mime.as_ref().map(plain),
-        name: fields.filename.as_ref().or(fields.name.as_ref()).map(plain),
-        url: url.map(address),
+        mime: first(&["mime", "media_type", "mime_type"]),
+        name: first(&["filename", "name"]),
+        url: text(part, "url").map(address),
     }
 }
 
-fn patch(fields: &Fields<'_>) -> Option<PartKind> {
-    let files = fields.files.as_ref()?;
+fn patch(part: &Part<'_>) -> Option<PartKind> {
+    let files: Vec<String> = serde_json::from_str(part.value("files")?.as_str()).ok()?;
     Some(PartKind::Patch {
-        files: files.iter().map(plain).collect(),
+        files: files.into_iter().map(Into::into).collect(),
     })
 }
 
-fn error(fields: &Fields<'_>) -> MessageError {
+fn error(part: &Part<'_>) -> MessageError {
     MessageError {
-        name: fields.code.as_ref().map_or_else(|| "error".into(), plain),
-        message: fields.message.as_ref().map_or_else(|| "".into(), plain),
-        retryable: fields.retryable.unwrap_or(false),
+        name: text(part, "code").unwrap_or_else(|| "error".into()),
+        message: text(part, "message").unwrap_or_default(),
+        retryable: part.flag("retryable").unwrap_or(false),
     }
 }

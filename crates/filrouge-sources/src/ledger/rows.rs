@@ -1,37 +1,12 @@
 //! The ledger's sessions as headers.
 
+use filrouge_engine::Origin;
 use filrouge_types::{Session, Timestamp};
-use serde::Deserialize;
 
-use super::NAME;
 use crate::Header;
 
-/// What `filrouge import` notes of a history in the session's metadata, as far as a header has a place for it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Origin {
-    created: Option<Timestamp>,
-    updated: Option<Timestamp>,
-    archived: Option<Timestamp>,
-    directory: Option<Box<str>>,
-    project_name: Option<Box<str>>,
-    worktree: Option<Box<str>>,
-    agent: Option<Box<str>>,
-    pub(super) version: Option<Box<str>>,
-}
-
-impl Origin {
-    /// What the session's metadata tells; nothing for a session that began in the ledger, or tells something else.
-    pub(super) fn of(session: &Session) -> Self {
-        #[derive(Default, Deserialize)]
-        struct Metadata {
-            #[serde(default)]
-            origin: Origin,
-        }
-        let metadata = serde_json::from_str::<Metadata>(session.metadata.as_str());
-        metadata.unwrap_or_default().origin
-    }
-}
+/// What the source and its one form are called.
+pub(super) const NAME: &str = "ledger";
 
 /// Milliseconds since 1970.
 pub(super) const fn millis(at: Timestamp) -> i64 {
@@ -44,7 +19,7 @@ fn text(id: impl AsRef<str>) -> Box<str> {
 
 /// A session's header. One that was imported has the times its program gave it.
 pub(super) fn header(session: &Session) -> Header {
-    let origin = Origin::of(session);
+    let origin = Origin::of(&session.metadata);
     Header {
         id: text(session.session_id.as_str()),
         source: NAME,

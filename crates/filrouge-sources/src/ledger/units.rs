@@ -3,7 +3,7 @@
 //! A unit is a turn, or an item of no turn. What the messages of a unit are depends on the unit alone, but for two things: a
 //! result joins its call wherever that is, and of two messages with one id the later one is given another.
 
-use filrouge_types::{Item, Session};
+use filrouge_types::{Item, Recorded, Session};
 
 use super::{messages, rows};
 use crate::{Header, Message};
@@ -26,7 +26,7 @@ pub struct Units {
 /// The messages of what was read of a session; the same as [`super::LedgerSource`] gives, if all of it was read, and if
 /// they are not entangled also those of its parts.
 #[must_use]
-pub fn units(read: &filrouge_engine::Conversation) -> Units {
+pub fn units(read: &Recorded) -> Units {
     messages::units(read)
 }
 

@@ -120,9 +120,15 @@ impl<V> Cache<V> {
 
 /// Reads a conversation, keeping nothing.
 pub(super) fn read(source: &dyn Source, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
-    let id = &entry.header.id;
-    source.read(id).map(Arc::new).map_err(|why| match why {
-        ReadError::Gone => LibraryError::NoSession(id.to_string()),
-        why => LibraryError::Unreadable(id.to_string(), why),
-    })
+    let read = source.read(&entry.header.id);
+    read.map(Arc::new).map_err(|why| failed(entry, why))
+}
+
+/// Why a session has no answer.
+pub(super) fn failed(entry: &Entry, why: ReadError) -> LibraryError {
+    let id = entry.header.id.to_string();
+    match why {
+        ReadError::Gone => LibraryError::NoSession(id),
+        why => LibraryError::Unreadable(id, why),
+    }
 }

@@ -1,19 +1,18 @@
 //! One session as a document: `export_session`, `filrouge export`.
 
-mod items;
+mod recorded;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::fmt;
 use std::io::{self, Write};
 
-use filrouge_document::Document;
+use filrouge_types::Recorded;
 use serde::{Deserialize, Serialize};
 
 use super::history::{Paged, Shows, View, children};
 use super::list::Row;
-use super::{Library, LibraryError, clean, notices};
+use super::{Catalog, Entry, Library, LibraryError};
 use crate::{Conversation, Skipped};
 
 /// The form of a document.
@@ -73,7 +72,8 @@ struct Cutting {
 /// masks what has the form of a credential.
 ///
 /// JSON is `{session, children, totalMessages, boundaries, revertedAtID, skipped, messages}`, with messages as
-/// [`super::history::ShownMessage`], one a line. The others begin with what could not be read. A document is told when it cannot hold everything: see
+/// [`super::history::ShownMessage`], one a line. The others hold the turns and items of the ledger, or those that an import
+/// would make, and begin with what could not be read. A document says where it cannot hold everything: see
 /// [`filrouge_document`].
 ///
 /// # Errors
@@ -87,28 +87,10 @@ pub fn export(
 ) -> Result<(), ExportError> {
     let catalog = library.catalog();
     let entry = catalog.get(session_id)?;
-    let conversation = library.conversation(entry)?;
-    let view = View {
-        conversation: &conversation,
-        list: (0..conversation.messages.len()).collect(),
-        pruned_from: usize::MAX,
-        shows: Shows {
-            tool_output: true,
-            reasoning: true,
-            synthetic: true,
-            steps: true,
-            mask,
-        },
-        paged: Paged::History,
-    };
-    let session = Row::of(&entry.header).masked(mask);
     match form {
-        Form::Json => {
-            let children = children(&catalog, entry, &conversation);
-            json(&view, opening(session, children, &conversation), out)
-        }
-        Form::Markdown => document(&view, &session, filrouge_document::markdown, out),
-        Form::Html => document(&view, &session, filrouge_document::html, out),
+        Form::Json => json(library, &catalog, entry, mask, out),
+        Form::Markdown => document(library, entry, mask, filrouge_document::markdown, out),
+        Form::Html => document(library, entry, mask, filrouge_document::html, out),
     }
 }
 
@@ -130,7 +112,30 @@ fn opening(session: Row, children: Vec<String>, of: &Conversation) -> Opening {
     }
 }
 
-fn json(view: &View<'_>, opening: Opening, out: &mut dyn Write) -> Result<(), ExportError> {
+fn json(
+    library: &Library,
+    catalog: &Catalog,
+    entry: &Entry,
+    mask: bool,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
+    let conversation = library.conversation(entry)?;
+    let view = View {
+        conversation: &conversation,
+        list: (0..conversation.messages.len()).collect(),
+        pruned_from: usize::MAX,
+        shows: Shows {
+            tool_output: true,
+            reasoning: true,
+            synthetic: true,
+            steps: true,
+            mask,
+        },
+        paged: Paged::History,
+    };
+    let session = Row::of(&entry.header).masked(mask);
+    let children = children(catalog, entry, &conversation);
+    let opening = opening(session, children, &conversation);
     let opening = serde_json::to_string(&opening).map_err(io::Error::from)?;
     let opening = opening.strip_suffix('}').unwrap_or(&opening);
     write!(out, "{opening},\"messages\":[")?;
@@ -145,28 +150,15 @@ fn json(view: &View<'_>, opening: Opening, out: &mut dyn Write) -> Result<(), Ex
 }
 
 fn document(
-    view: &View<'_>,
-    row: &Row,
-    write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
+    library: &Library,
+    entry: &Entry,
+    mask: bool,
+    write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let left_out = notices::of_skipped(&view.conversation.skipped);
-    let left_out = left_out.iter().map(|one| clean::word(one, view.shows.mask));
-    let left_out: Vec<String> = left_out.collect();
-    let turns = turns::of(view, row, &left_out)?;
-    let session = turns::session(row, &turns)?;
-    // Without a turn there is no other place for it.
-    let loose = match turns.is_empty() {
-        true => items::notes(&left_out, row.created),
-        false => Vec::new(),
-    };
-    let document = Document {
-        session: &session,
-        turns: &turns,
-        loose: &loose,
-    };
+    let recorded = recorded::of(library, entry, mask)?;
     let mut text = String::new();
     // A text in memory takes whatever is written.
-    let _ = write(&document, &mut text);
+    let _ = write(&recorded, &mut text);
     Ok(out.write_all(text.as_bytes())?)
 }

@@ -105,7 +105,7 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
     let family = Family::of(&catalog);
     let mut calls = Calls::of(library, &catalog, mask);
     let parents = family.parents(entry);
-    let up = (1..).zip(&parents.entries);
+    let up = (1..).zip(&parents.found);
     let parent_sessions = up.map(|(depth, one)| calls.relative(one, depth)).collect();
     let down = family.descendants(entry).into_iter();
     let child_sessions = down
@@ -118,7 +118,7 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
     let (message_id, call_id) = calls.start(entry).unzip();
     let lost = calls.lost(entry);
     let mut forks = Forks::of(library, &catalog);
-    let ancestry = ancestry(&mut forks, entry, mask);
+    let ancestry = origins(&mut forks, entry, mask);
     let known = forks.forks(entry).into_iter();
     let known = known.map(|fork| {
         shown(
@@ -131,7 +131,7 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
     let known = known.collect();
     let mut notices = notices::of_catalog(&catalog);
     notices.extend(told(calls.unread.len().max(forks.unread), lost));
-    notices.extend(orphaned(library, entry, ancestry.entries.is_empty()));
+    notices.extend(orphaned(library, entry, ancestry.found.is_empty()));
     library.go_on()?;
     Ok(Lineage {
         session: row(entry, mask),
@@ -140,7 +140,7 @@ pub fn shown_as(library: &Library, session_id: &str, mask: bool) -> Result<Linea
         parent_sessions,
         child_sessions,
         siblings,
-        forked_from: ancestry.entries,
+        forked_from: ancestry.found,
         forks: known,
         gaps: parents
             .gap
@@ -158,8 +158,8 @@ fn row(entry: &Entry, mask: bool) -> Row {
 }
 
 /// The origins of a fork.
-fn ancestry<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'a, Fork> {
-    Ancestry::of(fork, |one| {
+fn origins<'a>(forks: &mut Forks<'a>, fork: &'a Entry, mask: bool) -> Ancestry<'a, Fork> {
+    family::ancestry(fork, |one| {
         let Some(origin) = forks.origin(one)? else {
             return Ok(None);
         };

@@ -26,7 +26,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use filrouge_types::Failure;
+use filrouge_types::{Failure, Recorded};
 
 pub use catalog::{Catalog, Entry};
 pub use filter::Project;
@@ -210,6 +210,12 @@ impl Library {
             return self.cache.get(entry, Conversation::weight, read);
         }
         cache::read(source, entry)
+    }
+
+    /// A session's own turns and items, where its source has them.
+    fn recorded(&self, entry: &Entry) -> Result<Option<Recorded>, LibraryError> {
+        let recorded = self.source(entry)?.recorded(&entry.header.id);
+        recorded.map_err(|why| cache::failed(entry, why))
     }
 
     fn source(&self, entry: &Entry) -> Result<&dyn Source, LibraryError> {

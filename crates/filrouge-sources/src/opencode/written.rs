@@ -113,7 +113,7 @@ impl Records for Written<'_> {
     }
 
     /// Tokens and cost are with the last finished step, else with the last item.
-    fn complete_message(&self, message: &Message, made: &mut [Made]) {
+    fn complete_message(&self, message: &Message, made: &mut Vec<Made>) {
         let Some((_, object)) = read(&self.messages, &message.id) else {
             return;
         };
@@ -139,7 +139,8 @@ impl Records for Written<'_> {
         let is_last_step =
             |one: &Made| one.item.item_id.as_ref().map(|id| id.as_str()) == step && step.is_some();
         let at = made.iter().rposition(is_last_step);
-        if let Some(one) = made.get_mut(at.unwrap_or(made.len().saturating_sub(1))) {
+        let at = at.unwrap_or(made.len().saturating_sub(1));
+        if let Some(one) = made.get_mut(at) {
             one.item.usage = usage(&object);
         }
         if let Some(first) = made.first_mut() {

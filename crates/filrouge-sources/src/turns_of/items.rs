@@ -1,8 +1,10 @@
 //! A message to items.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use filrouge_types::{Channel, ItemBody, ItemId, RawJson, Role as Speaker, Timestamp};
+use filrouge_types::{Channel, ItemBody, ItemId, JsonText, RawJson, Role as Speaker, Timestamp};
+use serde_json::{Map, Value};
 
 use super::Records;
 use crate::object::{Object, Writer, check_value};
@@ -26,9 +28,33 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    /// What is to be noted beside the messages.
+    pub(crate) fn note(text: &str, millis: i64) -> Self {
+        let parts = RawJson::from_checked(format!("[{}]", text_part(text).finish()));
+        let item = ItemBody {
+            occurred_at: Timestamp::from_millis(millis),
+            ..ItemBody::new(Speaker::System, Channel::SystemNote, parts)
+        };
+        Self {
+            item,
+            notes: Writer::default(),
+            can_answer: false,
+        }
+    }
+
     /// Replaces what it says by one part, which is JSON.
     pub(crate) fn says(&mut self, part: &str) {
         self.item.parts = RawJson::from_checked(format!("[{part}]"));
+    }
+
+    /// Adds members to its part.
+    pub(crate) fn add(&mut self, members: Map<String, Value>) {
+        let part: Result<[Map<String, Value>; 1], _> =
+            serde_json::from_str(self.item.parts.as_str());
+        if let (Ok([mut part]), false) = (part, members.is_empty()) {
+            part.extend(members);
+            self.says(&Value::Object(part).to_string());
+        }
     }
 
     /// The item with its metadata closed.
@@ -69,7 +95,7 @@ impl Items<'_> {
         let mut made = Vec::new();
         for part in &message.parts {
             let first = made.len();
-            for content in contents(message, part) {
+            for content in contents(message, part, self.records.keeps_all()) {
                 match content {
                     Ok(content) => made.extend(self.made(message, Some(part), content)),
                     Err(reason) => {
@@ -90,19 +116,22 @@ impl Items<'_> {
     }
 
     fn made(&mut self, message: &Message, part: Option<&Part>, content: Content) -> Option<Made> {
-        let Ok(id) = ItemId::new(&*content.id) else {
-            let detail = format!("{:?} is no id", content.id);
-            self.skip(message, part, SkipReason::BadField, detail);
-            return None;
-        };
-        if !self.seen.insert(id.clone()) {
-            let detail = format!("{id} was read from another message");
-            self.skip(message, part, SkipReason::DuplicateId, detail);
+        let id = ItemId::new(&*content.id).ok();
+        let is_new = id.as_ref().is_some_and(|id| self.seen.insert(id.clone()));
+        if !is_new && !self.records.keeps_all() {
+            let (reason, detail) = match id {
+                None => (SkipReason::BadField, format!("{:?} is no id", content.id)),
+                Some(id) => {
+                    let detail = format!("{id} was read from another message");
+                    (SkipReason::DuplicateId, detail)
+                }
+            };
+            self.skip(message, part, reason, detail);
             return None;
         }
         let parts = RawJson::from_checked(format!("[{}]", content.json));
         let item = ItemBody {
-            item_id: Some(id),
+            item_id: id,
             agent: message.agent.clone(),
             model: message.model.clone(),
             occurred_at: Timestamp::from_millis(content.at.unwrap_or(message.created)),
@@ -135,8 +164,8 @@ fn can_answer(message: &Message, part: &Part) -> bool {
     }
 }
 
-/// One item a part, two a tool that has ended.
-fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> {
+/// One item a part, two a tool that has ended. JSON that cannot be kept becomes a text if `all` is to be kept.
+fn contents(message: &Message, part: &Part, all: bool) -> Vec<Result<Content, SkipReason>> {
     let one = |role, channel, json: Writer| {
         vec![Ok(Content {
             id: part.id.to_string(),
@@ -156,7 +185,7 @@ fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> 
             json.text("text", text);
             one(Speaker::Assistant, Channel::Thought, json)
         }
-        PartKind::Tool(tool) => tool_items(part, tool),
+        PartKind::Tool(tool) => tool_items(part, tool, all),
         PartKind::File { mime, name, url } => {
             let (role, channel) = place_of(message, false);
             let mut json = Writer::part("file");
@@ -170,7 +199,7 @@ fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> 
         PartKind::Patch { files } => {
             let files: Vec<&str> = files.iter().map(|file| &**file).collect();
             let mut json = Writer::part("patch");
-            json.raw("files", &serde_json::Value::from(files).to_string());
+            json.raw("files", &Value::from(files).to_string());
             one(Speaker::System, Channel::SystemNote, json)
         }
         PartKind::Compaction { automatic, summary } => match summary {
@@ -181,9 +210,9 @@ fn contents(message: &Message, part: &Part) -> Vec<Result<Content, SkipReason>> 
                 one(Speaker::System, Channel::SystemNote, json)
             }
         },
-        PartKind::Other { name, json } => match check_value(json) {
-            Ok(raw) => one(Speaker::System, Channel::SystemNote, note(name, raw)),
-            Err((reason, _)) => vec![Err(reason)],
+        PartKind::Other { name, json } => match value(json, all) {
+            Ok(raw) => one(Speaker::System, Channel::SystemNote, note(name, &raw)),
+            Err(reason) => vec![Err(reason)],
         },
     }
 }
@@ -217,15 +246,24 @@ fn note(name: &str, raw: &str) -> Writer {
     json
 }
 
-fn tool_items(part: &Part, tool: &Tool) -> Vec<Result<Content, SkipReason>> {
-    let args = match check_value(&tool.input) {
+/// JSON as written; what is none, a text if `all` is to be kept.
+fn value(json: &str, all: bool) -> Result<Cow<'_, str>, SkipReason> {
+    match check_value(json) {
+        Ok(json) => Ok(json.into()),
+        Err(_) if all => Ok(JsonText::from_plain(json).as_token().to_owned().into()),
+        Err((reason, _)) => Err(reason),
+    }
+}
+
+fn tool_items(part: &Part, tool: &Tool, all: bool) -> Vec<Result<Content, SkipReason>> {
+    let args = match value(&tool.input, all) {
         Ok(args) => args,
-        Err((reason, _)) => return vec![Err(reason)],
+        Err(reason) => return vec![Err(reason)],
     };
     let mut json = Writer::part("tool_call");
     json.text("call_id", &tool.call_id);
     json.text("name", &tool.name);
-    json.raw("args", args);
+    json.raw("args", &args);
     if let Some(child) = &tool.child {
         json.text("child_session_id", child);
     }
@@ -307,7 +345,7 @@ fn usage(message: &Message) -> Option<RawJson> {
         usage.nested("tokens", json);
     }
     if let Some(cost) = message.cost {
-        usage.raw("cost", &serde_json::Value::from(cost).to_string());
+        usage.raw("cost", &Value::from(cost).to_string());
     }
     (!usage.is_empty()).then(|| RawJson::from_checked(usage.finish()))
 }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use filrouge_document::{Document, html, markdown};
+use filrouge_document::{html, markdown};
 use filrouge_engine::Caller;
 use filrouge_engine::Engine;
-use filrouge_types::{ErrorCode, Failure, SessionId};
+use filrouge_types::{ErrorCode, Failure, Recorded, SessionId};
 
 use crate::cli::ExportFormat;
 use crate::config::Config;
@@ -93,13 +93,8 @@ async fn document(
     caller: &Caller,
     id: &SessionId,
     out: &mut Output,
-    write: fn(&Document<'_>, &mut dyn fmt::Write) -> fmt::Result,
+    write: fn(&Recorded, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<(), Failure> {
-    let conversation = engine.context.conversation(caller, id).await?;
-    let document = Document {
-        session: &conversation.session,
-        turns: &conversation.turns,
-        loose: &conversation.loose,
-    };
-    write(&document, out).map_err(not_written)
+    let recorded = engine.context.conversation(caller, id).await?;
+    write(&recorded, out).map_err(not_written)
 }

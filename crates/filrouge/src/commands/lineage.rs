@@ -26,64 +26,60 @@ pub(super) async fn run(config: &Config, id: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The root first, each generation further in; the session itself is marked.
 fn write(out: &mut impl Write, lineage: &Lineage) -> io::Result<()> {
-    for gap in &lineage.gaps {
-        writeln!(out, "{gap}  (not there)")?;
+    let line = |session: &Relative| {
+        let title = first_line(session.title.as_deref().unwrap_or(""), 60);
+        let line = format!("{}  {title}", session.session_id);
+        line.trim_end().to_owned()
+    };
+    let children = lineage.tree();
+    let children = children
+        .iter()
+        .map(|child| (child.depth as usize, line(&child.session)));
+    Family {
+        gaps: lineage.gaps.iter().map(ToString::to_string).collect(),
+        parents: lineage.parents.iter().map(line).collect(),
+        own: lineage.session_id.to_string(),
+        children: children.collect(),
+        siblings: lineage.siblings.iter().map(line).collect(),
     }
-    let mut depth = lineage.gaps.len();
-    for parent in lineage.parents.iter().rev() {
-        line(out, depth, parent)?;
-        depth += 1;
-    }
-    writeln!(
-        out,
-        "{:indent$}* {}",
-        "",
-        lineage.session_id,
-        indent = 2 * depth
-    )?;
-    for (generation, child) in tree(lineage) {
-        line(out, depth + generation, child)?;
-    }
-    if !lineage.siblings.is_empty() {
-        writeln!(out, "siblings:")?;
-    }
-    for sibling in &lineage.siblings {
-        line(out, 0, sibling)?;
-    }
-    Ok(())
+    .write(out)
 }
 
-/// The descendants as a tree: each right below its parent, with its depth.
-fn tree(lineage: &Lineage) -> Vec<(usize, &Relative)> {
-    let mut shown = Vec::new();
-    let mut waiting = vec![(0, &lineage.session_id)];
-    while let Some((depth, parent)) = waiting.pop() {
-        let children = lineage.descendants.iter().map(|d| &d.session);
-        let children = children.filter(|c| c.parent_session_id.as_ref() == Some(parent));
-        let at = waiting.len();
-        for child in children {
-            waiting.insert(at, (depth + 1, &child.session_id));
-        }
-        if let Some(own) = lineage
-            .descendants
-            .iter()
-            .find(|d| d.session.session_id == *parent)
-        {
-            shown.push((depth, &own.session));
-        }
-    }
-    shown
+/// Sessions that are related, a line each.
+pub(super) struct Family {
+    /// Those that are not there.
+    pub(super) gaps: Vec<String>,
+    /// The nearest first.
+    pub(super) parents: Vec<String>,
+    /// The session itself.
+    pub(super) own: String,
+    /// Each right behind its parent, with how many generations it is away.
+    pub(super) children: Vec<(usize, String)>,
+    pub(super) siblings: Vec<String>,
 }
 
-fn line(out: &mut impl Write, depth: usize, session: &Relative) -> io::Result<()> {
-    let title = first_line(session.title.as_deref().unwrap_or(""), 60);
-    let text = format!(
-        "{:indent$}  {}  {title}",
-        "",
-        session.session_id,
-        indent = 2 * depth
-    );
-    writeln!(out, "{}", text.trim_end())
+impl Family {
+    /// The root first, each generation further in; the session itself is marked.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        for gap in &self.gaps {
+            writeln!(out, "{gap}  (not there)")?;
+        }
+        let mut depth = self.gaps.len();
+        for parent in self.parents.iter().rev() {
+            writeln!(out, "{}  {parent}", "  ".repeat(depth))?;
+            depth += 1;
+        }
+        writeln!(out, "{}* {}", "  ".repeat(depth), self.own)?;
+        for (further, child) in &self.children {
+            writeln!(out, "{}  {child}", "  ".repeat(depth + further))?;
+        }
+        if !self.siblings.is_empty() {
+            writeln!(out, "siblings:")?;
+        }
+        for sibling in &self.siblings {
+            writeln!(out, "  {sibling}")?;
+        }
+        Ok(())
+    }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use filrouge_sources::library::lineage::{Evidence, Fork, Lineage, Relative, shown_as};
 use filrouge_sources::library::list::Row;
 
+use super::lineage::Family;
 use super::source::{ask_named, say_notices};
 use crate::cli::Sources;
 use crate::config::Config;
@@ -27,26 +28,20 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// The root first, each generation further in; the session itself is marked. Forks stand beside the tree.
+/// The family, and forks beside it.
 fn write(out: &mut impl Write, found: &Lineage) -> io::Result<()> {
-    for gap in &found.gaps {
-        writeln!(out, "  {}  (not there)", first_line(gap, 256))?;
+    let gaps = found.gaps.iter();
+    let children = found.child_sessions.iter();
+    Family {
+        gaps: gaps
+            .map(|gap| format!("  {}", first_line(gap, 256)))
+            .collect(),
+        parents: found.parent_sessions.iter().map(line).collect(),
+        own: named(&found.session),
+        children: children.map(|child| (child.depth, line(child))).collect(),
+        siblings: found.siblings.iter().map(line).collect(),
     }
-    let mut depth = found.gaps.len();
-    for parent in found.parent_sessions.iter().rev() {
-        branch(out, depth, parent)?;
-        depth += 1;
-    }
-    writeln!(out, "{}* {}", "  ".repeat(depth), named(&found.session))?;
-    for child in &found.child_sessions {
-        branch(out, depth + child.depth, child)?;
-    }
-    if !found.siblings.is_empty() {
-        writeln!(out, "siblings:")?;
-    }
-    for sibling in &found.siblings {
-        branch(out, 0, sibling)?;
-    }
+    .write(out)?;
     forks(out, "forked from:", &found.forked_from)?;
     forks(out, "forks:", &found.forks)
 }
@@ -61,15 +56,13 @@ fn named(row: &Row) -> String {
     first_line(line.trim_end(), 200)
 }
 
-fn branch(out: &mut impl Write, depth: usize, relative: &Relative) -> io::Result<()> {
-    let indent = "  ".repeat(depth);
+fn line(relative: &Relative) -> String {
     let call = match (&relative.call_id, &relative.message_id) {
         (Some(call), Some(message)) => format!("  by {call} of {message}"),
         (Some(call), None) => format!("  by {call}"),
         _ => String::new(),
     };
-    let call = first_line(&call, 200);
-    writeln!(out, "{indent}  {}{call}", named(&relative.session))
+    named(&relative.session) + &first_line(&call, 200)
 }
 
 fn forks(out: &mut impl Write, name: &str, forks: &[Fork]) -> io::Result<()> {

@@ -1,6 +1,9 @@
 //! Who has started whom.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::convert::Infallible;
+
+use filrouge_engine::lineage::walk::{self, Ancestors, Step};
 
 use crate::library::{Catalog, Entry};
 
@@ -12,41 +15,25 @@ pub(in crate::library) struct Family<'a> {
 }
 
 /// Sessions that lead up from one, the nearest first.
-pub(super) struct Ancestry<'a, T> {
-    pub(super) entries: Vec<T>,
-    /// The id that the last one names, if no session has it.
-    pub(super) gap: Option<&'a str>,
-    /// Whether they lead round in a circle.
-    pub(super) cycle: bool,
-}
+pub(super) type Ancestry<'a, T> = Ancestors<&'a str, T>;
 
-impl<'a, T> Ancestry<'a, T> {
-    /// Goes up from a session; `next` is what the present one leads to, or the id that no session has.
-    pub(super) fn of(
-        mut at: &'a Entry,
-        mut next: impl FnMut(&'a Entry) -> Result<Option<(&'a Entry, T)>, &'a str>,
-    ) -> Self {
-        let mut seen = HashSet::from([&*at.header.id]);
-        let mut found = Self {
-            entries: Vec::new(),
-            gap: None,
-            cycle: false,
-        };
-        loop {
-            match next(at) {
-                Ok(None) => return found,
-                Ok(Some((entry, shown))) if seen.insert(&*entry.header.id) => {
-                    at = entry;
-                    found.entries.push(shown);
-                }
-                Ok(Some(_)) => found.cycle = true,
-                Err(gap) => found.gap = Some(gap),
+/// Goes up from a session; `next` is what the present one leads to, or the id that no session has.
+pub(super) fn ancestry<'a, T>(
+    mut at: &'a Entry,
+    mut next: impl FnMut(&'a Entry) -> Result<Option<(&'a Entry, T)>, &'a str>,
+) -> Ancestry<'a, T> {
+    let up = walk::ancestors(&*at.header.id, usize::MAX, || {
+        Ok::<_, Infallible>(match next(at) {
+            Ok(None) => Step::End,
+            Err(gap) => Step::Gap(gap),
+            Ok(Some((entry, shown))) => {
+                at = entry;
+                Step::To(&*entry.header.id, shown)
             }
-            if found.cycle || found.gap.is_some() {
-                return found;
-            }
-        }
-    }
+        })
+    });
+    let Ok(up) = up;
+    up
 }
 
 impl<'a> Family<'a> {
@@ -67,27 +54,19 @@ impl<'a> Family<'a> {
 
     /// All a session has started, and what those have: how many generations away, each behind its parent, each once.
     pub(in crate::library) fn descendants(&self, entry: &'a Entry) -> Vec<(usize, &'a Entry)> {
-        let mut seen = HashSet::from([&*entry.header.id]);
-        let mut found = Vec::new();
-        let mut next: Vec<(usize, &Entry)> = Vec::new();
-        let mut at = (0, entry);
-        loop {
-            let (depth, parent) = at;
-            let children = self.children(&parent.header.id).iter().rev();
-            next.extend(children.map(|child| (depth + 1, *child)));
-            at = loop {
-                match next.pop() {
-                    Some(one) if seen.insert(&*one.1.header.id) => break one,
-                    Some(_) => {}
-                    None => return found,
-                }
-            };
-            found.push(at);
-        }
+        let root = &*entry.header.id;
+        let id = |one: &&'a Entry| &*one.header.id;
+        let down = walk::descendants(&root, usize::MAX, id, |parent, _| {
+            Ok::<_, Infallible>((self.children(parent).to_vec(), false))
+        });
+        let Ok(down) = down;
+        walk::tree(root, down.found.into_iter(), |(_, one)| {
+            (id(one), one.header.parent_id.as_deref())
+        })
     }
 
     pub(super) fn parents(&self, entry: &'a Entry) -> Ancestry<'a, &'a Entry> {
-        Ancestry::of(entry, |one| {
+        ancestry(entry, |one| {
             let Some(id) = one.header.parent_id.as_deref() else {
                 return Ok(None);
             };
