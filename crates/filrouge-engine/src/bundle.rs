@@ -6,6 +6,7 @@ mod forged;
 mod import;
 mod item;
 mod read;
+mod refused;
 mod sign;
 mod verify;
 

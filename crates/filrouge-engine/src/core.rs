@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use filrouge_store::command::{Command, Interrupt, Outcome, Scope, Write};
 use filrouge_store::{Durability, Entropy, Ledger, Stored};
 use filrouge_types::{Clock, ErrorCode, Failure, Turn};
+use serde::Serialize;
 
 use crate::counters::Counters;
 use crate::following::Live;
@@ -34,6 +35,11 @@ pub struct Core {
 
 pub(crate) fn unexpected() -> Failure {
     Failure::new(ErrorCode::Internal, "the ledger answered another question")
+}
+
+/// An answer as JSON.
+pub(crate) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }
 
 /// The hot store in front of a ledger and the spool behind it: what the ledger itself is made of.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use filrouge_types::{Item, JsonText, TurnId};
 
-use super::parts::{Call, Told, parts};
+use super::parts::{Told, Used, parts};
 
 /// How many items a result's call may lie before it; of one that lies further back the tool is not told.
 pub(super) const LOOK_BACK: u64 = 1024;
@@ -18,7 +18,7 @@ pub(super) struct Calls(BTreeMap<(TurnId, String), (u64, JsonText)>);
 
 impl Calls {
     /// Remembers a call of the item at `seq`.
-    pub(super) fn note(&mut self, turn: TurnId, seq: u64, call: &Call) {
+    pub(super) fn note(&mut self, turn: TurnId, seq: u64, call: &Used) {
         if let (Some(id), Some(tool)) = (&call.call_id, &call.tool) {
             self.0.insert((turn, id.to_plain()), (seq, tool.clone()));
         }
@@ -44,9 +44,9 @@ impl Calls {
 
 /// The tool of an item's last call with this id.
 pub(super) fn last_call(item: &Item, id: &str) -> Option<JsonText> {
-    let of = |call: &Call| call.call_id.as_ref().is_some_and(|c| c.to_plain() == id);
+    let of = |used: &Used| used.call_id.as_ref().is_some_and(|c| c.to_plain() == id);
     let calls = parts(&item.body.parts).filter_map(|part| match part.told {
-        Told::Call(call) if of(&call) => call.tool,
+        Told::Used(call) if !call.is_result && of(&call) => call.tool,
         _ => None,
     });
     calls.last()

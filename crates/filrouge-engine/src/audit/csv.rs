@@ -2,7 +2,8 @@
 
 use filrouge_types::{Failure, JsonText, Members, RawJson};
 
-use super::row::{AuditRow, json};
+use super::row::AuditRow;
+use crate::core::json;
 
 /// What a cell must not begin with, or else a spreadsheet takes it for a formula; in East Asian widths as well. The
 /// apostrophe is among them so that taking one away gives back every cell.

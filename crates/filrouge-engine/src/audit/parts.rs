@@ -17,26 +17,23 @@ pub(super) struct Part<'a> {
 /// What a part tells.
 pub(super) enum Told {
     Text(JsonText),
-    Call(Call),
-    Result(CallResult),
+    Used(Box<Used>),
     Error(AuditError),
     /// Nothing that the audit has a member for.
     Other,
 }
 
-/// A call of a tool.
-pub(super) struct Call {
+/// A call of a tool, or what the tool answered: the members of a row for it.
+#[derive(Default)]
+pub(super) struct Used {
+    /// Of an answer, that of the call it answers.
     pub(super) tool: Option<JsonText>,
     pub(super) call_id: Option<JsonText>,
     pub(super) args: Option<RawJson>,
-}
-
-/// A tool's answer.
-pub(super) struct CallResult {
-    pub(super) call_id: Option<JsonText>,
+    pub(super) is_result: bool,
     pub(super) ok: Option<bool>,
     pub(super) latency_ms: Option<RawJson>,
-    pub(super) content: Option<RawJson>,
+    pub(super) result: Option<RawJson>,
 }
 
 /// The parts of an item, one after the other.
@@ -59,23 +56,23 @@ fn told(from: &mut Members<'_>) -> Told {
     match from.take("type", |_| true) {
         Some(r#""text""#) => text(from, "text").map_or(Told::Other, Told::Text),
         Some(r#""refusal""#) => text(from, "refusal").map_or(Told::Other, Told::Text),
-        Some(r#""tool_call""#) => Told::Call(Call {
+        // The arguments of one that never became complete are no JSON.
+        Some(kind @ (r#""tool_call""# | r#""tool_call_partial""#)) => Told::Used(Box::new(Used {
             tool: text(from, "name"),
             call_id: text(from, "call_id"),
-            args: value(from, "args", |_| true),
-        }),
-        // Its arguments are no JSON: the call never became complete.
-        Some(r#""tool_call_partial""#) => Told::Call(Call {
-            tool: text(from, "name"),
+            args: (kind == r#""tool_call""#)
+                .then(|| value(from, "args", |_| true))
+                .flatten(),
+            ..Used::default()
+        })),
+        Some(r#""tool_result""#) => Told::Used(Box::new(Used {
             call_id: text(from, "call_id"),
-            args: None,
-        }),
-        Some(r#""tool_result""#) => Told::Result(CallResult {
-            call_id: text(from, "call_id"),
+            is_result: true,
             ok: flag(from, "ok"),
             latency_ms: value(from, "latency_ms", is_number),
-            content: value(from, "content", |_| true),
-        }),
+            result: value(from, "content", |_| true),
+            ..Used::default()
+        })),
         Some(r#""error""#) => Told::Error(AuditError {
             code: text(from, "code"),
             message: text(from, "message"),
@@ -123,18 +120,18 @@ mod tests {
             |j: &Option<RawJson>| j.as_ref().map_or("-".to_owned(), |j| j.as_str().to_owned());
         let told = match &part.told {
             Told::Text(said) => format!("text {}", said.to_plain()),
-            Told::Call(c) => format!(
-                "call {} {} {}",
-                text(&c.tool),
-                text(&c.call_id),
-                json(&c.args)
-            ),
-            Told::Result(r) => format!(
+            Told::Used(r) if r.is_result => format!(
                 "result {} {:?} {} {}",
                 text(&r.call_id),
                 r.ok,
                 json(&r.latency_ms),
-                json(&r.content)
+                json(&r.result)
+            ),
+            Told::Used(c) => format!(
+                "call {} {} {}",
+                text(&c.tool),
+                text(&c.call_id),
+                json(&c.args)
             ),
             Told::Error(e) => format!(
                 "error {} {} {:?}",

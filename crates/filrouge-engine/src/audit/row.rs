@@ -1,10 +1,12 @@
 //! One row of the audit.
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionId,
-    Timestamp, TurnId, Variant,
+    Channel, Failure, IdentityId, ItemId, JsonText, RawJson, RequestId, Role, SessionId, Timestamp,
+    TurnId, Variant,
 };
 use serde::Serialize;
+
+use crate::core::json;
 
 /// What an error item tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -160,8 +162,4 @@ impl AuditRow {
         line.push('\n');
         Ok(line)
     }
-}
-
-pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
 }

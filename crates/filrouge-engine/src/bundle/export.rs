@@ -10,10 +10,14 @@ use sha2::{Digest, Sha256};
 use super::sign::{PublicKey, sign};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS, item};
 use crate::caller::{Caller, Permission};
+use crate::core::json;
 use crate::engine::Bundles;
 
 /// Takes a bundle's bytes as they are written; a failure ends the writing.
 pub type Sink = Box<dyn FnMut(&str) -> Result<(), Failure> + Send>;
+
+/// Takes the text of a section.
+type Out<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
 
 /// What is signed: everything else in a bundle follows from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -112,14 +116,10 @@ fn unsigned() -> Failure {
     .with_hint("put the keyring file back, or export as md or html")
 }
 
-pub(super) fn json<T: Serialize>(value: &T) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))
-}
-
 /// Writes a section; gives the SHA-256 of its bytes.
 fn section(
     sink: &mut Sink,
-    write: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure>,
+    write: impl FnOnce(Out<'_>) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let mut digest = Sha256::new();
     write(&mut |text| {
@@ -129,42 +129,36 @@ fn section(
     Ok(hex::encode(digest.finalize()))
 }
 
-/// What stands before an element of a list.
-const fn before(first: bool) -> &'static str {
-    if first { "[\n" } else { ",\n" }
-}
-
-/// What ends a list.
-const fn after(empty: bool) -> &'static str {
-    if empty { "[]" } else { "\n]" }
+/// Writes a list; `each` is given what takes its elements.
+fn list(out: Out<'_>, each: impl FnOnce(Out<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut first = true;
+    each(&mut |json| {
+        out(if first { "[\n" } else { ",\n" })?;
+        first = false;
+        out(json)
+    })?;
+    out(if first { "[]" } else { "\n]" })
 }
 
 fn turns<V: View + ?Sized>(
     sight: &Sight<'_, V>,
     loaded: &Loaded,
-    out: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    out: Out<'_>,
 ) -> Result<(), Failure> {
-    let mut first = true;
-    sight.each_turn(loaded, |turn| {
-        out(before(first))?;
-        first = false;
-        out(&json(&turn)?)
-    })?;
-    out(after(first))
+    list(out, |put| {
+        sight.each_turn(loaded, |turn| put(&json(&turn)?))
+    })
 }
 
 fn items<V: View + ?Sized>(
     sight: &Sight<'_, V>,
     loaded: &Loaded,
-    out: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    out: Out<'_>,
 ) -> Result<(), Failure> {
-    let mut first = true;
-    sight.each_chained(loaded, |one| {
-        out(before(first))?;
-        first = false;
-        let json =
-            item::write(&one).map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?;
-        out(&json)
-    })?;
-    out(after(first))
+    list(out, |put| {
+        sight.each_chained(loaded, |one| {
+            let json = item::write(&one);
+            put(&json.map_err(|e| Failure::new(ErrorCode::Internal, e.to_string()))?)
+        })
+    })
 }

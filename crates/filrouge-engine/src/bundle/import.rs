@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use filrouge_store::command::{Outcome, Write};
-use filrouge_types::{ErrorCode, Failure, Place, Session};
+use filrouge_types::{Failure, Session};
 
 use super::sign::PublicKey;
-use super::verify::{Checked, Refused, SignedBy, check};
+use super::verify::{Checked, SignedBy, check};
 use crate::caller::{Caller, Permission};
+use crate::core::unexpected;
 use crate::engine::Bundles;
 
 /// What taking a bundle in did.
@@ -37,7 +38,7 @@ impl Bundles {
         let scope = &caller.scope(Permission::Write)?;
         let Checked {
             adopt, signed_by, ..
-        } = check(bundle, key).await.map_err(failure)?;
+        } = check(bundle, key).await?;
         let stored = self.write(scope, Write::Adopt(Arc::new(adopt))).await?;
         match stored.outcome {
             Outcome::Session {
@@ -47,34 +48,7 @@ impl Bundles {
                 created,
                 signed_by,
             }),
-            _ => Err(Failure::new(
-                ErrorCode::Internal,
-                "another outcome than a session",
-            )),
+            _ => Err(unexpected()),
         }
-    }
-}
-
-fn failure(refused: Refused) -> Failure {
-    match refused {
-        Refused::Failed(failure) => failure,
-        Refused::Version(version) => Failure::new(
-            ErrorCode::Invalid,
-            format!("the bundle has format {version}, this program reads format 1"),
-        )
-        .with_hint("use the version of filrouge that wrote it, or a newer one"),
-        Refused::Broken(finding) => Failure {
-            place: finding.session_id.as_ref().map(|id| {
-                Box::new(Place {
-                    session_id: id.clone(),
-                    seq: finding.seq,
-                })
-            }),
-            ..Failure::new(
-                ErrorCode::IntegrityError,
-                format!("the bundle is not what was written: {}", finding.what),
-            )
-            .with_hint("get the bundle again from where it was exported")
-        },
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::refused::{Refused, broken};
 use super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, SIGNATURE, TURNS};
 
 /// The sections of a bundle, as they stand.
@@ -20,19 +21,6 @@ pub(super) struct List<'a> {
     pub(super) elements: Vec<&'a str>,
 }
 
-/// Why a file is not read as a bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unread {
-    /// It was written by another version.
-    Version(String),
-    /// It is not what a bundle is; with the item concerned, when it is one.
-    Malformed {
-        seq: Option<u64>,
-        place: String,
-        what: String,
-    },
-}
-
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -40,6 +28,8 @@ struct Cursor<'a> {
     section: &'static str,
     /// Elements of the list that were read.
     element: Option<u64>,
+    /// What the text ends with that is none.
+    cut: Option<String>,
 }
 
 impl<'a> Cursor<'a> {
@@ -47,19 +37,15 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at..).unwrap_or("")
     }
 
-    fn malformed(&self, what: &str) -> Unread {
-        let place = self.element.map_or_else(String::new, |n| format!("[{n}]"));
-        Unread::Malformed {
-            seq: self
-                .element
-                .filter(|_| self.section == "items")
-                .map(|n| n + 1),
-            place: format!("{}{place}, byte {}", self.section, self.at),
-            what: what.to_owned(),
-        }
+    fn malformed(&self, what: &str) -> Refused {
+        let element = self.element.map_or_else(String::new, |n| format!("[{n}]"));
+        let seq = self.element.filter(|_| self.section == "items");
+        let what = self.cut.as_deref().unwrap_or(what);
+        let what = format!("{}{element}, byte {}: {what}", self.section, self.at);
+        broken(None, seq.map(|n| n + 1), what)
     }
 
-    fn expect(&mut self, text: &str) -> Result<(), Unread> {
+    fn expect(&mut self, text: &str) -> Result<(), Refused> {
         if self.rest().starts_with(text) {
             self.at += text.len();
             return Ok(());
@@ -68,7 +54,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// One JSON value, exactly as long as it is.
-    fn value(&mut self) -> Result<&'a str, Unread> {
+    fn value(&mut self) -> Result<&'a str, Refused> {
         let mut values = serde_json::Deserializer::from_str(self.rest()).into_iter::<&RawValue>();
         match values.next() {
             Some(Ok(raw)) if self.rest().starts_with(raw.get()) => {
@@ -80,7 +66,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn list(&mut self) -> Result<List<'a>, Unread> {
+    fn list(&mut self) -> Result<List<'a>, Refused> {
         let start = self.at;
         let mut elements = Vec::new();
         if self.rest().starts_with("[]") {
@@ -107,7 +93,7 @@ impl<'a> Cursor<'a> {
 
     /// What opens a section is looked for while the one before is read: that one may have been cut short, or may
     /// have swallowed it.
-    fn section(&mut self, name: &'static str, opening: &str) -> Result<(), Unread> {
+    fn section(&mut self, name: &'static str, opening: &str) -> Result<(), Refused> {
         self.expect(opening)?;
         self.section = name;
         Ok(())
@@ -115,35 +101,29 @@ impl<'a> Cursor<'a> {
 }
 
 /// The sections of a file.
-pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Unread> {
-    let error = match std::str::from_utf8(bytes) {
-        Ok(text) => return sections_of(text),
-        Err(error) => error,
-    };
+pub(super) fn sections(bytes: &[u8]) -> Result<Sections<'_>, Refused> {
     // Nothing is put in the place of what is no text: other bytes would pass for those that were signed. What
-    // stands before it ends where it is, and so tells the place.
-    let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
-    let found = sections_of(std::str::from_utf8(before).unwrap_or_default());
-    let (seq, place) = match found {
-        Err(Unread::Malformed { seq, place, .. }) => (seq, place),
-        Err(version) => return Err(version),
-        Ok(_) => (None, format!("the end, byte {}", before.len())),
+    // stands before it ends where it is, and so names the place.
+    let (text, cut) = match std::str::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let at = error.valid_up_to();
+            let before = bytes.get(..at).unwrap_or_default();
+            let before = std::str::from_utf8(before).unwrap_or_default();
+            (before, Some(format!("byte {at} is no UTF-8")))
+        }
     };
-    let what = format!("byte {} is no UTF-8", before.len());
-    Err(Unread::Malformed { seq, place, what })
-}
-
-fn sections_of(text: &str) -> Result<Sections<'_>, Unread> {
     let mut cursor = Cursor {
         text,
         at: 0,
         section: "the beginning",
         element: None,
+        cut,
     };
     if !text.starts_with(OPENING)
         && let Some(version) = other_version(text)
     {
-        return Err(Unread::Version(version));
+        return Err(Refused::Version(version));
     }
     cursor.section("session", OPENING)?;
     let session = cursor.value()?;
@@ -158,7 +138,7 @@ fn sections_of(text: &str) -> Result<Sections<'_>, Unread> {
     cursor.section("signature", SIGNATURE)?;
     let signature = cursor.value()?;
     cursor.section("the end", END)?;
-    if !cursor.rest().is_empty() {
+    if !cursor.rest().is_empty() || cursor.cut.is_some() {
         return Err(cursor.malformed("something follows the bundle"));
     }
     Ok(Sections {

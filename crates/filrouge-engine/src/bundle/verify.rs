@@ -11,10 +11,12 @@ use filrouge_types::{ErrorCode, Failure, Session, SystemClock, Turn};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::export::{Head, json};
+use super::export::Head;
 use super::item;
-use super::read::{List, Sections, Unread, sections};
+use super::read::{List, Sections, sections};
+use super::refused::{Refused, broken};
 use super::sign::PublicKey;
+use crate::core::{json, unexpected};
 
 /// What a bundle's verification has looked at and found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -50,23 +52,6 @@ pub(super) struct Checked {
     pub(super) adopt: Adopt,
     pub(super) turns: u64,
     pub(super) signed_by: SignedBy,
-}
-
-/// Why a bundle is not taken.
-pub(super) enum Refused {
-    Version(String),
-    Broken(Box<Finding>),
-    /// Verification itself failed.
-    Failed(Failure),
-}
-
-fn broken(session: Option<&str>, seq: Option<u64>, what: impl Into<String>) -> Refused {
-    Refused::Broken(Box::new(Finding {
-        session_id: session.map(str::to_owned),
-        seq,
-        code: ErrorCode::IntegrityError.as_str(),
-        what: what.into(),
-    }))
 }
 
 /// Verifies a bundle; with `key`, also that it was signed by that key.
@@ -110,10 +95,7 @@ pub async fn verify(bundle: &[u8], key: Option<PublicKey>) -> Result<BundleRepor
 
 /// Reads and checks a bundle whole.
 pub(super) async fn check(bundle: &[u8], key: Option<PublicKey>) -> Result<Checked, Refused> {
-    let sections = sections(bundle).map_err(|unread| match unread {
-        Unread::Version(version) => Refused::Version(version),
-        Unread::Malformed { seq, place, what } => broken(None, seq, format!("{place}: {what}")),
-    })?;
+    let sections = sections(bundle)?;
     // The links are made of the session's name as well: what was signed tells which of them was changed.
     let head = signed_head(&sections);
     if head
@@ -208,10 +190,7 @@ pub(super) async fn rebuild(adopt: &Adopt) -> Result<(Session, Vec<Turn>), Failu
         write: Write::Adopt(Arc::new(adopt.clone())),
     };
     let Outcome::Session { session, .. } = ledger.write(command).await?.outcome else {
-        return Err(Failure::new(
-            ErrorCode::Internal,
-            "another outcome than a session",
-        ));
+        return Err(unexpected());
     };
     let id = adopt.session.session_id.clone();
     let turns = ledger

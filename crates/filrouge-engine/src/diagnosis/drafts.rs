@@ -1,22 +1,10 @@
 //! What drafts show.
 
-use std::collections::BTreeMap;
-
-use filrouge_store::command::Scope;
 use filrouge_store::draft::{Piece, PieceKind, assemble, chars};
-use filrouge_store::read::{DraftNews, Sight};
-use filrouge_store::rows::View;
-use filrouge_types::{Failure, JsonText, RawJson, SessionId, Timestamp};
+use filrouge_store::read::DraftNews;
+use filrouge_types::{JsonText, RawJson, Timestamp};
 
 use super::report::{Diagnosis, Draft, DraftPiece, Recorder, age_ms};
-
-/// Reads the session's drafts.
-pub(super) fn read<V: View + ?Sized>(
-    sight: &Sight<'_, V>,
-    (scope, id): (&Scope, &SessionId),
-) -> Result<Vec<DraftNews>, Failure> {
-    sight.drafts(scope, id, &BTreeMap::new())
-}
 
 /// Takes a draft into the diagnosis: what it shows, and who records its turn.
 pub(super) fn take(diagnosis: &mut Diagnosis, news: DraftNews) {

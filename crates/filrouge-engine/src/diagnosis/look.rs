@@ -1,5 +1,7 @@
 //! One look at a session: verification, turns, drafts, items.
 
+use std::collections::BTreeMap;
+
 use filrouge_store::command::Scope;
 use filrouge_store::read::{Loaded, Sight};
 use filrouge_store::record::Check;
@@ -44,7 +46,7 @@ pub(super) fn look<V: View + ?Sized>(
     diagnosis.failed = failed
         .map(|row| failed_turn(sight, &session, row))
         .collect();
-    match drafts::read(sight, (scope, id)) {
+    match sight.drafts(scope, id, &BTreeMap::new()) {
         Ok(all) => all
             .into_iter()
             .for_each(|news| drafts::take(&mut diagnosis, news)),

@@ -7,23 +7,8 @@ use filrouge_types::{Failure, Item, JsonText, RawJson, TurnId};
 
 use super::Walk;
 use crate::audit::calls::{LOOK_BACK, last_call};
-use crate::audit::parts::{Call, CallResult, Told, finish_reason, parts};
+use crate::audit::parts::{Told, Used, finish_reason, parts};
 use crate::audit::{AuditError, AuditRow};
-
-/// A call or a result of an item.
-enum Use {
-    Call(Call),
-    Result(CallResult, Option<JsonText>),
-}
-
-impl Use {
-    const fn tool(&self) -> Option<&JsonText> {
-        match self {
-            Self::Call(call) => call.tool.as_ref(),
-            Self::Result(_, tool) => tool.as_ref(),
-        }
-    }
-}
 
 /// What an item holds.
 #[derive(Default)]
@@ -32,7 +17,7 @@ struct Content<'a> {
     /// How many calls and results.
     number: usize,
     /// Those that are shown with their numbers, and what of them no other member shows.
-    uses: Vec<(usize, Use, Option<&'a str>)>,
+    uses: Vec<(usize, Used, Option<&'a str>)>,
     /// The first one that there was no room for.
     stopped: Option<usize>,
 }
@@ -87,26 +72,25 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         let mut content = Content::default();
         for one in parts(&item.body.parts) {
             let rest = (!one.whole).then_some(one.raw);
-            let used = match one.told {
-                Told::Call(call) => {
-                    if let Some(turn) = item.turn_id {
-                        self.calls.note(turn, item.seq, &call);
-                    }
-                    Use::Call(call)
-                }
-                Told::Result(result) => Use::Result(result, None),
+            let mut used = match one.told {
+                Told::Used(used) => *used,
                 told => {
                     content.said.take(told, one.raw, one.whole);
                     continue;
                 }
             };
+            if let Some(turn) = item.turn_id.filter(|_| !used.is_result) {
+                self.calls.note(turn, item.seq, &used);
+            }
             let number = content.number;
             content.number += 1;
             if number < from || content.stopped.is_some() {
                 continue;
             }
-            let used = self.named(session, item, used)?;
-            if !self.wants(used.tool()) {
+            if used.is_result {
+                used.tool = self.answered(session, item, &used)?;
+            }
+            if !self.wants(used.tool.as_ref()) {
                 continue;
             }
             if content.uses.len() == room {
@@ -141,16 +125,17 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         Ok(asked.or(session.row.identity_id.as_ref()) == Some(wanted))
     }
 
-    /// Finds the tool whose call a result answers: the newest one before it in the same turn.
-    fn named(&mut self, session: &Loaded, item: &Item, used: Use) -> Result<Use, Failure> {
-        let Use::Result(result, None) = used else {
-            return Ok(used);
-        };
-        let tool = match (&result.call_id, item.turn_id) {
-            (Some(id), Some(turn)) => self.called(session, turn, item.seq, &id.to_plain())?,
-            _ => None,
-        };
-        Ok(Use::Result(result, tool))
+    /// The tool whose call a result answers: the newest one before it in the same turn.
+    fn answered(
+        &mut self,
+        session: &Loaded,
+        item: &Item,
+        result: &Used,
+    ) -> Result<Option<JsonText>, Failure> {
+        match (&result.call_id, item.turn_id) {
+            (Some(id), Some(turn)) => self.called(session, turn, item.seq, &id.to_plain()),
+            _ => Ok(None),
+        }
     }
 
     fn called(
@@ -227,17 +212,16 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
 }
 
 /// Puts a call or a result into a row, and what of it the row does not show whole.
-fn with(mut row: AuditRow, used: Use, rest: Option<&str>) -> AuditRow {
-    match used {
-        Use::Call(call) => {
-            (row.tool, row.call_id, row.args) = (call.tool, call.call_id, call.args);
-        }
-        Use::Result(result, tool) => {
-            (row.tool, row.call_id) = (tool, result.call_id);
-            (row.ok, row.result) = (result.ok, result.content);
-            row.latency_ms = result.latency_ms;
-        }
-    }
+fn with(row: AuditRow, used: Used, rest: Option<&str>) -> AuditRow {
+    let mut row = AuditRow {
+        tool: used.tool,
+        call_id: used.call_id,
+        args: used.args,
+        ok: used.ok,
+        latency_ms: used.latency_ms,
+        result: used.result,
+        ..row
+    };
     if let Some(rest) = rest {
         row.detail = Some(match row.detail {
             Some(others) => {

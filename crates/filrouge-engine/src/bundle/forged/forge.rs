@@ -12,11 +12,12 @@ use filrouge_types::{
     Timestamp, TurnId, TurnStatus,
 };
 
-use super::super::export::{Head, json};
+use super::super::export::Head;
 use super::super::read::sections;
 use super::super::sign::sign;
 use super::super::verify::{digest, rebuild};
 use super::super::{CHECKPOINTS, END, HEAD, ITEMS, OPENING, PublicKey, SIGNATURE, TURNS, item};
+use crate::core::json;
 
 const SALT: [u8; 16] = [7; 16];
 

@@ -1,0 +1,51 @@
+//! Why a bundle is not taken.
+
+use filrouge_store::verify::Finding;
+use filrouge_types::{ErrorCode, Failure, Place};
+
+/// Why a bundle is not taken.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// It was written by another version.
+    Version(String),
+    /// It is not what was written.
+    Broken(Box<Finding>),
+    /// Verification itself failed.
+    Failed(Failure),
+}
+
+/// Not what was written: the item concerned, when it is one, and what is wrong.
+pub(super) fn broken(session: Option<&str>, seq: Option<u64>, what: impl Into<String>) -> Refused {
+    Refused::Broken(Box::new(Finding {
+        session_id: session.map(str::to_owned),
+        seq,
+        code: ErrorCode::IntegrityError.as_str(),
+        what: what.into(),
+    }))
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Failed(failure) => failure,
+            Refused::Version(version) => Self::new(
+                ErrorCode::Invalid,
+                format!("the bundle has format {version}, this program reads format 1"),
+            )
+            .with_hint("use the version of filrouge that wrote it, or a newer one"),
+            Refused::Broken(finding) => Self {
+                place: finding.session_id.as_ref().map(|id| {
+                    Box::new(Place {
+                        session_id: id.clone(),
+                        seq: finding.seq,
+                    })
+                }),
+                ..Self::new(
+                    ErrorCode::IntegrityError,
+                    format!("the bundle is not what was written: {}", finding.what),
+                )
+                .with_hint("get the bundle again from where it was exported")
+            },
+        }
+    }
+}
