@@ -187,7 +187,6 @@ fn empty(tx: &Transaction<'_>) -> Result<(), Failure> {
 fn sessions(conn: &Connection, which: Which<'_>) -> Result<Vec<IndexedSession>, Failure> {
     let mut found = Vec::new();
     match which {
-        Which::None => {}
         Which::Within(reach) => found = Within::find(conn, reach)?.sessions(conn)?,
         Which::Numbers(_, numbers) => {
             let sql = format!("{SESSION} WHERE s.id = ?1");

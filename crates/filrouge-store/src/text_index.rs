@@ -167,8 +167,6 @@ pub enum IndexUpdate {
     /// Vectors of an embedder, by its id; those of documents that are gone are left out. A vector without elements marks a
     /// document that has none.
     Vectors(Box<str>, Vec<(DocumentNo, Vec<i8>)>),
-    /// The vectors of all embedders but this one go.
-    OnlyVectorsOf(Option<Box<str>>),
 }
 
 /// A session by its realm and key.
@@ -298,8 +296,6 @@ pub struct Seen {
 /// Which sessions are asked for.
 #[derive(Debug, Clone, Copy)]
 pub enum Which<'a> {
-    /// None: only how the index is.
-    None,
     /// All within reach, in the order of their numbers.
     Within(&'a Reach),
     /// Those with these numbers within reach, in any order; those that are gone are left out.

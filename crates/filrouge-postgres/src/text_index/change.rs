@@ -56,9 +56,6 @@ impl<'t, 'c> Changes<'t, 'c> {
                 IndexUpdate::Session(update) => self.update(update)?,
                 IndexUpdate::Gone((realm, key)) => self.gone(realm, key)?,
                 IndexUpdate::Vectors(embedder, all) => vectors::put(self.of, embedder, all)?,
-                IndexUpdate::OnlyVectorsOf(embedder) => {
-                    vectors::keep(self.of, embedder.as_deref())?;
-                }
             }
         }
         if let Some(position) = position {

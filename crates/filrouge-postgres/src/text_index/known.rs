@@ -74,7 +74,6 @@ pub(super) fn sessions(
         &[Type::INT8],
     );
     let found = match which {
-        Which::None => Vec::new(),
         Which::Within(reach) => {
             let mut asked = Question::default();
             let within = asked.within(reach, "s.shard", "o.realm_no");

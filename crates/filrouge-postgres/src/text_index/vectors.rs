@@ -93,12 +93,3 @@ fn measured(row: &Row, vector: &[i8]) -> Result<Option<Candidate>, Failure> {
     let candidate = read(row, 0)?;
     Ok(Some(Candidate { near, ..candidate }))
 }
-
-pub(super) fn keep(of: &Transaction<'_>, embedder: Option<&str>) -> Result<(), Failure> {
-    static SQL: Sql = Sql::new(
-        "DELETE FROM filrouge.search_vector WHERE embedder IS DISTINCT FROM $1",
-        &[Type::BYTEA],
-    );
-    let embedder = embedder.map(str::as_bytes);
-    of.many(&SQL, &[&embedder]).map(drop)
-}

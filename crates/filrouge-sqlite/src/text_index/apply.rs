@@ -52,10 +52,6 @@ impl<'a> Change<'a> {
                     vectors::put(self.conn, embedder, all)?;
                     self.embedders = vectors::embedders(self.conn)?;
                 }
-                IndexUpdate::OnlyVectorsOf(embedder) => {
-                    vectors::keep_of(self.conn, embedder.as_deref())?;
-                    self.embedders = vectors::embedders(self.conn)?;
-                }
             }
         }
         Ok(())

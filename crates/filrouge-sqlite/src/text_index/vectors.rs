@@ -91,15 +91,6 @@ pub(super) fn put(
     run(conn, sql, [embedder, added]).map(|_| ())
 }
 
-pub(super) fn keep_of(conn: &Connection, name: Option<&str>) -> Result<(), Failure> {
-    let sql = "SELECT id FROM embedder WHERE name IS NOT ?1";
-    for other in all(conn, sql, [name], |row| row.get::<_, i64>(0))? {
-        run(conn, "DELETE FROM vector WHERE embedder = ?1", [other])?;
-        run(conn, "DELETE FROM embedder WHERE id = ?1", [other])?;
-    }
-    Ok(())
-}
-
 pub(super) fn nearest(
     (files, conn): (&Files, &Connection),
     (name, vector): (&str, &[i8]),

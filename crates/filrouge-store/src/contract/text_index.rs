@@ -38,7 +38,7 @@ pub trait Asking: TextIndex {
     }
 
     fn seen(&self) -> Result<Seen, Failure> {
-        Ok(self.known(Which::None)?.seen)
+        Ok(self.known(Which::Named(&[]))?.seen)
     }
 
     fn position(&self) -> Result<Option<Box<[u8]>>, Failure> {
@@ -95,13 +95,6 @@ pub trait Asking: TextIndex {
     ) -> Result<(), Failure> {
         self.apply(
             &[IndexUpdate::Vectors(embedder.into(), vectors.to_vec())],
-            None,
-        )
-    }
-
-    fn keep_vectors_of(&self, embedder: Option<&str>) -> Result<(), Failure> {
-        self.apply(
-            &[IndexUpdate::OnlyVectorsOf(embedder.map(Into::into))],
             None,
         )
     }

@@ -95,10 +95,6 @@ impl Held {
                     let there = |(no, _): &&(u64, _)| self.documents.contains_key(no);
                     of.extend(vectors.iter().filter(there).cloned());
                 }
-                IndexUpdate::OnlyVectorsOf(embedder) => {
-                    self.vectors
-                        .retain(|name, _| embedder.as_ref() == Some(name));
-                }
             }
         }
         if let Some(position) = position {
@@ -198,7 +194,6 @@ impl TextIndex for MemoryIndex {
     fn known(&self, which: Which<'_>) -> Result<Known, Failure> {
         let held = self.held();
         let asked = |s: &&IndexedSession| match which {
-            Which::None => false,
             Which::Within(reach) => reach.holds(&s.shard),
             Which::Numbers(reach, numbers) => reach.holds(&s.shard) && numbers.contains(&s.no),
             Which::Named(keys) => {

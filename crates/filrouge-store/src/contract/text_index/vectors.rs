@@ -94,14 +94,8 @@ pub fn vectors_go_with_their_documents(make: Make) {
     assert_eq!(counts(), [("m".into(), 7), ("n".into(), 2)]);
     f.index.forget(b"r", "t").unwrap();
     assert_eq!(counts(), [("m".into(), 6), ("n".into(), 1)]);
-    f.index.keep_vectors_of(Some("n")).unwrap();
-    assert_eq!(counts(), [("n".into(), 1)]);
-    assert_eq!(f.index.without_vector("m", ALL_KINDS, 99).unwrap().len(), 6);
     f.index.put_vectors("m", &put).unwrap();
     assert_eq!(counts(), [("m".into(), 6), ("n".into(), 1)]);
-    f.index.keep_vectors_of(None).unwrap();
-    assert_eq!(counts(), []);
-    f.index.put_vectors("m", &put).unwrap();
     f.index.clear().unwrap();
     assert_eq!(counts(), []);
 }
