@@ -10,6 +10,7 @@ use filrouge_store::{MAC_BYTES, Scope, Viewer};
 use filrouge_types::{
     ErrorCode, Failure, ItemId, Recorded, SessionId, TenantId, Timestamp, Turn, TurnId,
 };
+use tokio::sync::watch;
 
 use crate::caller::{Caller, Permission};
 use crate::conversation::{self, CONTENTS_MAX};
@@ -69,6 +70,35 @@ pub struct Standing {
 }
 
 impl IndexFeed {
+    /// The ledger's newest commit number, whenever there is a new one.
+    #[must_use]
+    pub fn commits(&self) -> watch::Receiver<u64> {
+        self.ledger.commits()
+    }
+
+    /// The ledger's newest commit, as far as this process knows.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.ledger.position()
+    }
+
+    /// What tells the store from all others.
+    #[must_use]
+    pub fn store_id(&self) -> &str {
+        self.ledger.store_id()
+    }
+
+    /// By whom the sessions are listed that lists show to `caller`; `None` when those of the whole tenant are.
+    #[must_use]
+    pub fn owner(&self, caller: &Caller) -> Option<[u8; MAC_BYTES]> {
+        let keyring = self.ledger.keyring();
+        match &caller.viewer() {
+            Viewer::Operator => None,
+            Viewer::EndUser(Some(identity)) => Some(keyring.owner(Some(identity), None)),
+            Viewer::EndUser(None) => Some(keyring.owner(None, caller.token())),
+        }
+    }
+
     /// What at most `commits` commits behind `after` have touched, in all tenants; a commit number of 0 is the beginning.
     /// `None` when `after` is no commit of this store. The hot store's sessions are not among them.
     ///
@@ -83,17 +113,18 @@ impl IndexFeed {
         self.ledger.ask(asked).await
     }
 
-    /// A session of the ledger, or some of its turns, in one consistent sight; `None` when it was erased or is not there.
+    /// A session of the ledger as `caller` sees it, or some of its turns, in one consistent sight; `None` when it was erased
+    /// or is not there.
     ///
     /// # Errors
     /// `limit_exceeded` when what is asked for has more than 256 MiB, `integrity_error`, `key_missing`, and the ledger's.
     pub async fn standing(
         &self,
-        tenant: &TenantId,
+        caller: &Caller,
         session: &SessionId,
         extent: Extent,
     ) -> Result<Option<Standing>, Failure> {
-        let scope = Scope::new(tenant.clone(), Viewer::Operator);
+        let scope = caller.scope(Permission::Read)?;
         let id = session.clone();
         let asked = self.ledger.ask(move |sight| {
             let loaded = match sight.find_or_gone(&scope, &id)? {
@@ -114,34 +145,6 @@ impl IndexFeed {
             }))
         });
         asked.await
-    }
-
-    /// Of each of these, keys that callers may have given an item: the seq of the item that has the first of them that
-    /// there is, in a session that `scope` sees.
-    ///
-    /// # Errors
-    /// `session_not_found`, `integrity_error`, and the ledger's.
-    pub async fn seqs_of_items(
-        &self,
-        caller: &Caller,
-        session: &SessionId,
-        items: Vec<Vec<ItemId>>,
-    ) -> Result<Vec<Option<u64>>, Failure> {
-        let scope = &caller.scope(Permission::Read)?;
-        let (viewer, id) = (scope.clone(), session.clone());
-        let asked = move |sight: &Sight<'_, dyn View + '_>| {
-            let loaded = sight.get(&viewer, &id)?;
-            let first = |keys: &Vec<ItemId>| {
-                for key in keys {
-                    if let Some(seq) = sight.view.item_seq(loaded.pk, key)? {
-                        return Ok(Some(seq));
-                    }
-                }
-                Ok(None)
-            };
-            items.iter().map(first).collect()
-        };
-        self.ledger.ask_in(scope, session, asked).await
     }
 }
 

@@ -15,9 +15,6 @@ pub struct Excerpt {
     /// The part.
     #[serde(rename = "partID")]
     pub part_id: Option<String>,
-    /// The item of the ledger that the text came in, where the part's id does not lead to it: a tool's result.
-    #[serde(skip)]
-    pub item_id: Option<String>,
     /// `sessionID:messageID`, to ask the history for.
     pub place: String,
     /// `title`, `text`, `reasoning`, `tool_input`, `tool_output`, `tool_error`, `tool_title`, `tool` (its name),
@@ -36,16 +33,18 @@ pub struct Excerpt {
     pub offset: usize,
     /// The text around it, the hit between `«` and `»`.
     pub text: String,
+    /// Of the ledger: what its records are to say.
+    #[serde(skip)]
+    pub(crate) claim: Option<Claim>,
 }
 
-impl Excerpt {
-    /// The id that leads to its item in the ledger.
-    #[must_use]
-    pub fn told_by(&self) -> Option<&str> {
-        let ids = [&self.item_id, &self.part_id, &self.message_id];
-        let id = ids.into_iter().find_map(|id| id.as_deref());
-        id.filter(|id| !id.is_empty())
-    }
+/// What a copy of the ledger's texts says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// The first item of the message; `None` for a title.
+    pub(crate) message: Option<u64>,
+    /// [`crate::Spoken::print`] of the text.
+    pub(crate) print: u64,
 }
 
 /// A session in which something was found.

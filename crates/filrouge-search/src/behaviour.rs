@@ -267,7 +267,11 @@ fn what_cannot_be_understood_is_refused_with_its_place() {
         (found.total_matches, &*found.sessions[0].excerpts[0].text),
         (1, "x")
     );
-    assert!(search_until(&library, &query("x"), &|| true).is_err());
+    assert!(
+        Searcher::new(library.clone())
+            .search(&query("x"), &|| true)
+            .is_err()
+    );
 }
 
 #[test]

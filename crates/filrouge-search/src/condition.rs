@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use filrouge_sources::Role;
 
 use crate::dates::{self, Here};
-use crate::query::Wrong;
 
 /// The names of filters in a query.
 pub(crate) const NAMES: [&str; 9] = [
@@ -13,6 +12,23 @@ pub(crate) const NAMES: [&str; 9] = [
 ];
 /// The programs whose histories are read.
 const SOURCES: [&str; 4] = ["opencode", "claude-code", "codex", "ledger"];
+
+/// Why a query cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("query, character {at}: {text}")]
+pub struct Wrong {
+    /// Where: in characters of the query, from 1.
+    pub at: usize,
+    /// What is wrong, and what would be right.
+    pub text: String,
+}
+
+impl Wrong {
+    pub(crate) fn new(at: usize, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { at, text }
+    }
+}
 
 /// One filter, of a query or of what was asked beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use filrouge_sources::library::clean;
 
-use crate::answer::Excerpt;
+use crate::answer::{Claim, Excerpt};
 use crate::cutting;
 use crate::fields::Field;
 use crate::matcher::Matcher;
@@ -17,6 +17,8 @@ pub(crate) struct Cutter<'a> {
     pub(crate) matcher: &'a Matcher<'a>,
     /// Whether credentials are masked.
     pub(crate) mask: bool,
+    /// Whether texts are the ledger's.
+    pub(crate) is_ledger: bool,
 }
 
 /// A text of a message, or of a title.
@@ -125,10 +127,10 @@ impl Cutter<'_> {
         let is_message = spoken.role.is_some();
         let tool = piece.and_then(|piece| piece.tool.as_deref());
         let begun = piece.and_then(|piece| piece.at);
+        let seq = piece.and_then(|piece| piece.seq).or(spoken.seq);
         Excerpt {
             message_id: is_message.then(|| spoken.id.to_string()),
             part_id: piece.and_then(|piece| piece.part.as_deref().map(str::to_owned)),
-            item_id: piece.and_then(|piece| piece.item.as_deref().map(str::to_owned)),
             place: if is_message {
                 format!("{}:{}", place.session, spoken.id)
             } else {
@@ -138,9 +140,13 @@ impl Cutter<'_> {
             role: spoken.role,
             tool: clean::some(tool, self.mask),
             created: begun.or(is_message.then_some(spoken.created)),
-            seq: None,
+            seq: seq.filter(|_| self.is_ledger),
             offset,
             text,
+            claim: self.is_ledger.then(|| Claim {
+                message: spoken.seq,
+                print: spoken.print(piece),
+            }),
         }
     }
 }

@@ -4,7 +4,7 @@ use filrouge_sources::{MessageError, Part, PartKind};
 use serde::{Deserialize, Serialize};
 
 /// Which text of a message it is. Their order is stored: new ones come last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Field {
     /// The session's title.
     Title,

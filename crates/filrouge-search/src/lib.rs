@@ -35,7 +35,9 @@ pub use answer::{Excerpt, Hit, Results};
 pub use ask::{Ask, Mode, Order};
 pub use dates::Zone;
 pub use fields::Field;
-pub use find::{LedgerSearch, Searcher, begun, search, search_until};
+#[cfg(test)]
+pub(crate) use find::search;
+pub use find::{LedgerSearch, Searcher, begun};
 pub use jiff::tz::TimeZone;
 pub use query::Wrong;
 pub use spoken::{Malformed, Piece, Spoken, kind};

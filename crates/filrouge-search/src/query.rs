@@ -7,9 +7,11 @@
 //! `->`, `std::vec` and `/usr/lib` are words. What would be read otherwise is looked for in quotes: `"-v"`, `"/usr/lib/"`,
 //! `"agent:x"`. Within quotes `\"` is a quotation mark.
 
+pub use crate::condition::Wrong;
 use crate::condition::{Condition, Written};
 use crate::dates::Here;
 use crate::reading::Reader;
+pub(crate) use crate::reading::{Flags, Kind, Term};
 
 /// Longer queries are refused, in characters.
 pub(crate) const MAX_CHARS: usize = 4_096;
@@ -25,58 +27,6 @@ pub(crate) struct Query {
     pub(crate) conditions: Vec<Condition>,
     /// It has the form of a regular expression but for this letter, which is no flag.
     pub(crate) strange_flag: Option<char>,
-}
-
-/// One thing that is looked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Term {
-    pub(crate) kind: Kind,
-    /// Without quotes, slashes and flags.
-    pub(crate) text: String,
-    /// Whether what holds it is left out.
-    pub(crate) excluded: bool,
-    /// Where `text` begins in the query: in characters, from 1.
-    pub(crate) at: usize,
-}
-
-/// How a term is to be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// As it stands, in any case.
-    Word,
-    /// As it stands, in any case; white space stands for any white space.
-    Phrase,
-    /// A regular expression.
-    Regex(Flags),
-}
-
-/// The flags of a regular expression. `m` is always on, so that `^` and `$` are the ends of lines (`\A` and `\z` those
-/// of the text): who searches logs means lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Flags {
-    /// `i`: any case.
-    pub(crate) any_case: bool,
-    /// `s`: `.` is also a line feed.
-    pub(crate) dot_all: bool,
-    /// `x`: white space and comments in the pattern mean nothing.
-    pub(crate) verbose: bool,
-}
-
-/// Why a query cannot be understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("query, character {at}: {text}")]
-pub struct Wrong {
-    /// Where: in characters of the query, from 1.
-    pub at: usize,
-    /// What is wrong, and what would be right.
-    pub text: String,
-}
-
-impl Wrong {
-    pub(crate) fn new(at: usize, text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self { at, text }
-    }
 }
 
 impl Query {

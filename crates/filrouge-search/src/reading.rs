@@ -1,10 +1,44 @@
 //! Reading a query from its beginning to its end.
 
-use crate::condition::{NAMES, Written};
-use crate::query::{Flags, Kind, Term, Wrong};
+use crate::condition::{NAMES, Written, Wrong};
 
 /// So many letters behind a slash may have been meant as flags.
 const FLAGS: usize = 2;
+
+/// One thing that is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Term {
+    pub(crate) kind: Kind,
+    /// Without quotes, slashes and flags.
+    pub(crate) text: String,
+    /// Whether what holds it is left out.
+    pub(crate) excluded: bool,
+    /// Where `text` begins in the query: in characters, from 1.
+    pub(crate) at: usize,
+}
+
+/// How a term is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// As it stands, in any case.
+    Word,
+    /// As it stands, in any case; white space stands for any white space.
+    Phrase,
+    /// A regular expression.
+    Regex(Flags),
+}
+
+/// The flags of a regular expression. `m` is always on, so that `^` and `$` are the ends of lines (`\A` and `\z` those
+/// of the text): who searches logs means lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Flags {
+    /// `i`: any case.
+    pub(crate) any_case: bool,
+    /// `s`: `.` is also a line feed.
+    pub(crate) dot_all: bool,
+    /// `x`: white space and comments in the pattern mean nothing.
+    pub(crate) verbose: bool,
+}
 
 /// A whole text as a regular expression, if it has that form; or the letter behind it that is no flag. What holds
 /// more than a few letters there is a path.

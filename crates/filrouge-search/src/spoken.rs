@@ -3,6 +3,8 @@
 //! [`Spoken::encode`] is what an index keeps of it: a version, then the members as `postcard` writes them.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::sync::LazyLock;
 
 use filrouge_sources::{Header, Message, MessageError, Part, PartKind, Role};
 use filrouge_store::text_index::{NewDocument, TITLE, fold};
@@ -13,7 +15,7 @@ use crate::fields::{self, Field};
 use crate::view::View;
 
 /// The version of the encoded form.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Stands between pieces where nothing may be found across them.
 pub(crate) const SEPARATOR: char = '\u{1F}';
 
@@ -27,6 +29,8 @@ pub struct Spoken<'a> {
     pub role: Option<Role>,
     /// When, milliseconds since 1970.
     pub created: i64,
+    /// [`Message::seq`]: of the ledger its first item's.
+    pub seq: Option<u64>,
     /// The agent, if the message names one; of a title the session's.
     pub agent: Option<Cow<'a, str>>,
     /// Its texts, in the order they are read.
@@ -34,14 +38,14 @@ pub struct Spoken<'a> {
 }
 
 /// A text of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Piece<'a> {
     /// Which text it is.
     pub field: Field,
     /// The part it is of.
     pub part: Option<Cow<'a, str>>,
-    /// The item of the ledger that it came in, where that is not the part's: [`filrouge_sources::Tool::result`].
-    pub item: Option<Cow<'a, str>>,
+    /// Of the ledger: the seq of the item that it came in, the part's or [`filrouge_sources::Tool::result`].
+    pub seq: Option<u64>,
     /// The tool whose call it is of.
     pub tool: Option<Cow<'a, str>>,
     /// When the part began, milliseconds since 1970.
@@ -55,6 +59,12 @@ pub struct Piece<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is no document of this version")]
 pub struct Malformed;
+
+/// A number of something, in this process: nobody else can make anything that has the number of something else.
+pub(crate) fn print(of: &impl Hash) -> u64 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEY.hash_one(of)
+}
 
 /// The kind that an index files a role under; a title's is [`TITLE`].
 #[must_use]
@@ -77,6 +87,7 @@ impl<'a> Spoken<'a> {
             id: Cow::Borrowed(&message.id),
             role: Some(message.role),
             created: message.created,
+            seq: message.seq,
             agent: message.agent.as_deref().map(Cow::Borrowed),
             pieces: texts,
         }
@@ -90,6 +101,7 @@ impl<'a> Spoken<'a> {
             id: Cow::Borrowed(""),
             role: None,
             created: header.created,
+            seq: None,
             agent: header.agent.as_deref().map(Cow::Borrowed),
             pieces: vec![Piece::of_message(Field::Title, title)],
         })
@@ -112,6 +124,17 @@ impl<'a> Spoken<'a> {
             }
         }
         all
+    }
+
+    /// A number of one of its texts and of what is shown beside it: see [`print`].
+    pub(crate) fn print(&self, piece: Option<&Piece<'_>>) -> u64 {
+        print(&(&self.id, self.kind(), self.created, piece))
+    }
+
+    /// Those of all its texts, and of none.
+    pub(crate) fn prints(&self) -> Vec<u64> {
+        let pieces = self.pieces.iter().map(Some).chain([None]);
+        pieces.map(|piece| self.print(piece)).collect()
     }
 
     /// The bytes that an index keeps.
@@ -154,7 +177,7 @@ impl<'a> Piece<'a> {
         Self {
             field,
             part: None,
-            item: None,
+            seq: None,
             tool: None,
             at: None,
             text: Cow::Borrowed(text),
@@ -178,14 +201,14 @@ pub(crate) fn pieces<'a>(
 
 fn of_part<'a>(part: &'a Part, pieces: &mut Vec<Piece<'a>>) {
     let (tool, result) = match &part.kind {
-        PartKind::Tool(tool) => (Some(&*tool.name), tool.result.as_deref()),
+        PartKind::Tool(tool) => (Some(&*tool.name), tool.result),
         _ => (None, None),
     };
     fields::of_part(part, &mut |field, text| {
         pieces.push(Piece {
             field,
             part: Some(Cow::Borrowed(&part.id)),
-            item: result.filter(|_| field.is_result()).map(Cow::Borrowed),
+            seq: result.filter(|_| field.is_result()).or(part.seq),
             tool: tool.map(Cow::Borrowed),
             at: part.start,
             text: Cow::Borrowed(text),
@@ -232,15 +255,15 @@ mod tests {
         (
             0..Field::ALL.len(),
             some(),
-            some(),
+            proptest::option::of(any::<u64>()),
             some(),
             proptest::option::of(any::<i64>()),
             "\\PC{0,40}",
         )
-            .prop_map(|(field, part, item, tool, at, text)| Piece {
+            .prop_map(|(field, part, seq, tool, at, text)| Piece {
                 field: Field::ALL[field],
                 part: part.map(Cow::Owned),
-                item: item.map(Cow::Owned),
+                seq,
                 tool: tool.map(Cow::Owned),
                 at,
                 text: Cow::Owned(text),
@@ -258,13 +281,15 @@ mod tests {
             "[a-z0-9]{0,6}",
             role,
             any::<i64>(),
+            proptest::option::of(any::<u64>()),
             agent,
             proptest::collection::vec(piece(), 0..5),
         )
-            .prop_map(|(id, role, created, agent, pieces)| Spoken {
+            .prop_map(|(id, role, created, seq, agent, pieces)| Spoken {
                 id: Cow::Owned(id),
                 role,
                 created,
+                seq,
                 agent: agent.map(Cow::Owned),
                 pieces,
             })
@@ -303,6 +328,7 @@ mod tests {
             id: Cow::Borrowed("m"),
             role: Some(Role::User),
             created: 1,
+            seq: None,
             agent: None,
             pieces: texts
                 .iter()

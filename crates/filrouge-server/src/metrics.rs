@@ -182,6 +182,7 @@ fn search(app: &App, all: &mut Registry) {
         ConstCounter "search_index_sessions" "Sessions that were read for the search index, whole or in part" = counts.sessions;
         ConstCounter "search_index_unreadable" "Sessions that could not be read for the search index" = counts.unreadable;
         ConstCounter "search_index_forgotten" "Redactions and erasures by others that the search index was told of afterwards" = counts.forgotten;
+        ConstCounter "search_index_stale" "Excerpts that were not shown, because no record of the ledger says what the search index has" = counts.stale;
         ConstCounter "search_index_errors" "Steps of the search index that failed" = counts.failed;
     }
 }

@@ -8,7 +8,6 @@ use filrouge_search::feed::Indexes;
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::Library;
-use filrouge_sources::ledger::LedgerSource;
 use tokio::runtime::Handle;
 
 /// What searches are answered with. Nothing of it: everything is looked through.
@@ -43,19 +42,9 @@ impl SearchSettings {
     }
 
     fn of_sources(&self, library: Library, engine: &Arc<Engine>, caller: &Caller) -> Searcher {
-        let (engine, caller, runtime) = (engine.clone(), caller.clone(), Handle::current());
-        let searcher = match &self.feed {
-            Some(feed) => Searcher::new(library).with_ledger(LedgerSearch::new(
-                engine,
-                feed.clone(),
-                caller,
-                runtime,
-            )),
-            None => {
-                let ledger = LedgerSource::new(engine, caller, runtime);
-                Searcher::new(library.with(Arc::new(ledger)))
-            }
-        };
+        let (feed, runtime) = (self.feed.clone(), Handle::current());
+        let ledger = LedgerSearch::new(engine.clone(), feed, caller.clone(), runtime);
+        let searcher = Searcher::new(library).with_ledger(ledger);
         searcher.with_embedder(self.embedder.clone())
     }
 }

@@ -111,8 +111,8 @@ pub struct Tool {
     pub changes: Option<Changes>,
     /// The files it names as changed.
     pub files: Vec<Box<str>>,
-    /// Of the ledger: the item that its result came in, by its id or as `seq-N`; `None` where that is the part itself.
-    pub result: Option<Box<str>>,
+    /// Of the ledger: the seq of the item that its result came in; `None` where that is the part's.
+    pub result: Option<u64>,
 }
 
 impl Tool {
@@ -203,6 +203,8 @@ impl PartKind {
 pub struct Part {
     /// Its id; unique in its session.
     pub id: Box<str>,
+    /// Of the ledger: the seq of its item.
+    pub seq: Option<u64>,
     /// When it began.
     pub start: Option<i64>,
     /// When it ended.

@@ -22,7 +22,7 @@ use rows::NAME;
 
 use crate::{Conversation, Header, Listing, ReadError, SkipReason, Skipped, Source, SourceError};
 
-pub use units::{Units, header, loose_unit, seq_told_by, units};
+pub use units::{Units, header, loose_unit, units};
 
 /// Most sessions that are listed, the newest.
 const LIST_MAX: usize = 10_000;

@@ -70,6 +70,7 @@ fn header(mark: &str, number: i64, parent: Option<&str>) -> Arc<Header> {
 fn part(id: &str, kind: PartKind) -> Part {
     Part {
         id: id.into(),
+        seq: None,
         start: None,
         end: None,
         kind,

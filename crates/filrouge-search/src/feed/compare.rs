@@ -5,15 +5,29 @@ use std::sync::Arc;
 
 use filrouge_sources::library::Listed;
 use filrouge_sources::{Header, SourceError};
-use filrouge_store::text_index::{IndexedSession, Which};
+use filrouge_store::text_index::{IndexedSession, SessionNo, TextIndex, Which};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
-use super::source_index::{Known, SourceIndex};
 use super::{digest, reach};
 
 /// What [`filrouge_store::text_index::SessionEntry::updated`] is of a session that was not read completely, as it was
 /// with the fingerprint of its stamp: each question reads it.
 pub(super) const NOT_WHOLE: i64 = i64::MIN;
+
+/// What is known of an index at one moment.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// The sessions that it holds as they are, with their numbers in it.
+    pub fresh: HashMap<Box<str>, SessionNo>,
+    /// The others that there are: what they hold is to be read from the source.
+    pub stale: Vec<Box<str>>,
+    /// How many of the stale ones can be indexed; the rest cannot be read, or not completely.
+    pub pending: usize,
+    /// Of when this is.
+    pub as_of: Timestamp,
+    /// Why nothing is known: the index, or the source, does not answer.
+    pub failed: Option<Failure>,
+}
 
 /// An index compared with a listing.
 pub(super) struct Compared {
@@ -31,48 +45,50 @@ pub(super) struct Todo {
     pub(super) stamp: [u64; 2],
 }
 
-impl SourceIndex {
-    /// Compares the index with a listing.
-    pub(super) fn compare(&self, listed: &Listed) -> Result<Compared, Failure> {
-        let as_of = earlier(self.clock.now(), listed);
-        let sessions = self.index.known(Which::Within(&reach()))?.sessions;
-        let mut there: HashMap<&str, &IndexedSession> =
-            sessions.iter().map(|s| (&*s.entry.key, s)).collect();
-        let mut fresh = HashMap::with_capacity(there.len());
-        let (mut stale, mut todo) = (Vec::new(), Vec::new());
-        for header in &listed.listing.headers {
-            let own = there.remove(&*header.id);
-            let stamp = digest::stamp(header);
-            match own {
-                Some(own) if Some(own.entry.stamp) == stamp => match own.entry.updated {
-                    NOT_WHOLE => stale.push(header.id.clone()),
-                    _ => drop(fresh.insert(header.id.clone(), own.no)),
-                },
-                _ => {
-                    stale.push(header.id.clone());
-                    // Without a fingerprint it is not indexed.
-                    todo.extend(stamp.map(|stamp| Todo {
-                        header: header.clone(),
-                        stamp,
-                    }));
-                }
+/// Compares an index with a listing.
+pub(super) fn compare(
+    index: &dyn TextIndex,
+    listed: &Listed,
+    now: Timestamp,
+) -> Result<Compared, Failure> {
+    let as_of = earlier(now, listed);
+    let sessions = index.known(Which::Within(&reach()))?.sessions;
+    let mut there: HashMap<&str, &IndexedSession> =
+        sessions.iter().map(|s| (&*s.entry.key, s)).collect();
+    let mut fresh = HashMap::with_capacity(there.len());
+    let (mut stale, mut todo) = (Vec::new(), Vec::new());
+    for header in &listed.listing.headers {
+        let own = there.remove(&*header.id);
+        let stamp = digest::stamp(header);
+        match own {
+            Some(own) if Some(own.entry.stamp) == stamp => match own.entry.updated {
+                NOT_WHOLE => stale.push(header.id.clone()),
+                _ => drop(fresh.insert(header.id.clone(), own.no)),
+            },
+            _ => {
+                stale.push(header.id.clone());
+                // Without a fingerprint it is not indexed.
+                todo.extend(stamp.map(|stamp| Todo {
+                    header: header.clone(),
+                    stamp,
+                }));
             }
         }
-        // What was worked on last is asked for first.
-        todo.sort_by_key(|todo| std::cmp::Reverse(todo.header.updated));
-        let known = Known {
-            fresh,
-            stale,
-            pending: todo.len(),
-            as_of,
-            failed: None,
-        };
-        Ok(Compared {
-            known: Arc::new(known),
-            todo,
-            gone: there.into_keys().map(Into::into).collect(),
-        })
     }
+    // What was worked on last is asked for first.
+    todo.sort_by_key(|todo| std::cmp::Reverse(todo.header.updated));
+    let known = Known {
+        fresh,
+        stale,
+        pending: todo.len(),
+        as_of,
+        failed: None,
+    };
+    Ok(Compared {
+        known: Arc::new(known),
+        todo,
+        gone: there.into_keys().map(Into::into).collect(),
+    })
 }
 
 /// When a listing was begun.

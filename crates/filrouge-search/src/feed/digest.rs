@@ -1,9 +1,9 @@
 //! Numbers that tell texts apart, the same in every process and every version of the program.
 
-use filrouge_sources::Header;
+use filrouge_sources::{Fingerprint, Header};
 
 /// Changes when documents are made in another way: then every session is read again.
-const MADE: u64 = 4;
+const MADE: u64 = 5;
 
 /// A digest of bytes, eight at a time.
 pub(crate) fn of_bytes(bytes: &[u8]) -> u64 {
@@ -27,43 +27,24 @@ const fn fold(one: u64, other: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// Texts that may be absent, and cannot be taken for each other.
-fn of_texts(start: u64, texts: &[Option<&str>]) -> u64 {
-    texts.iter().fold(start, |sum, text| {
-        let one = text.map_or(1, |text| of_bytes(text.as_bytes()).wrapping_mul(3));
-        fold(sum ^ one, 0x8ebc_6af0_9c88_c6e3).wrapping_add(sum.rotate_left(9))
-    })
-}
-
-/// Two numbers of what documents take from a header, and of how they are made.
-fn of_header(header: &Header) -> [u64; 2] {
-    let texts = [
-        header.title.as_deref(),
-        header.agent.as_deref(),
-        header.project_id.as_deref(),
-        header.project_name.as_deref(),
-        header.worktree.as_deref(),
-    ];
-    let [updated, created] = [header.updated, header.created].map(i64::cast_unsigned);
-    let times = updated.rotate_left(32) ^ created;
-    [
-        of_texts(times ^ MADE, &texts),
-        of_texts(!times ^ MADE, &texts),
-    ]
-}
-
 /// What is kept of a session's fingerprint: it is met again only with the same header, and where documents are made in the same
 /// way. `None` without a fingerprint.
 pub(crate) fn stamp(header: &Header) -> Option<[u64; 2]> {
-    let fingerprint = header.fingerprint?;
-    let [one, other] = of_header(header);
-    Some([fingerprint.0 ^ one, fingerprint.1 ^ other])
+    let texts = [
+        &header.title,
+        &header.agent,
+        &header.project_id,
+        &header.project_name,
+        &header.worktree,
+    ];
+    let (fingerprint, times) = (header.fingerprint?, [header.updated, header.created]);
+    let Fingerprint(one, other) = Fingerprint::of(&(MADE, fingerprint, times, texts));
+    Some([one, other])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use filrouge_sources::Fingerprint;
     use filrouge_sources::library::made::header;
 
     #[test]

@@ -1,12 +1,13 @@
 //! Indexes kept in step while a process lives.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::indexes::Indexes;
-use super::source_index::{SourceIndex, locked};
+use super::source_index::SourceIndex;
 use super::step::Step;
 
 /// How often a source is looked at while there are questions, and while there are none.
@@ -17,35 +18,11 @@ const ASKED: Duration = Duration::from_secs(60);
 /// The longest pause after a step.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Whether all is to stop.
-#[derive(Default)]
-struct Stop {
-    stopped: Mutex<bool>,
-    told: Condvar,
-}
-
-impl Stop {
-    fn is_told(&self) -> bool {
-        *locked(&self.stopped)
-    }
-
-    fn tell(&self) {
-        *locked(&self.stopped) = true;
-        self.told.notify_all();
-    }
-
-    /// Waits that long, or until all is to stop.
-    fn wait(&self, time: Duration) {
-        let stopped = locked(&self.stopped);
-        let waited = self.told.wait_timeout_while(stopped, time, |told| !*told);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
 /// A thread that keeps indexes in step, in small steps with pauses as long: it takes half a core at most. It ends when
 /// this is dropped.
 pub struct Indexer {
-    stop: Arc<Stop>,
+    /// Nothing is ever sent: it ends.
+    stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -55,13 +32,12 @@ impl Indexer {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(indexes: Arc<Indexes>) -> io::Result<Self> {
-        let stop = Arc::new(Stop::default());
-        let own = stop.clone();
+        let (stop, stopping) = channel();
         let thread = std::thread::Builder::new()
             .name("indexer".to_owned())
-            .spawn(move || run(&indexes, &own))?;
+            .spawn(move || run(&indexes, &stopping))?;
         Ok(Self {
-            stop,
+            stop: Some(stop),
             thread: Some(thread),
         })
     }
@@ -69,7 +45,7 @@ impl Indexer {
 
 impl Drop for Indexer {
     fn drop(&mut self) {
-        self.stop.tell();
+        drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             // A panic of it was told when it happened; what was applied is whole.
             drop(thread.join());
@@ -77,19 +53,24 @@ impl Drop for Indexer {
     }
 }
 
-fn run(indexes: &Indexes, stop: &Stop) {
+/// Whether nothing has ended within that time.
+fn goes_on(stopping: &Receiver<()>, time: Duration) -> bool {
+    stopping.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+}
+
+fn run(indexes: &Indexes, stopping: &Receiver<()>) {
     let mut looked: Option<Instant> = None;
-    while !stop.is_told() {
+    while goes_on(stopping, Duration::ZERO) {
         let asked = indexes.asked().is_some_and(|at| at.elapsed() < ASKED);
         let every = if asked { BUSY } else { CALM };
         if looked.is_some_and(|at| at.elapsed() < every) {
-            stop.wait(BUSY);
+            goes_on(stopping, BUSY);
             continue;
         }
         looked = Some(Instant::now());
         let mut idle = true;
         for index in indexes.open_all() {
-            idle &= feed(&index, stop);
+            idle &= feed(&index, stopping);
         }
         if !idle {
             // There is more to do, or to look at.
@@ -99,11 +80,12 @@ fn run(indexes: &Indexes, stop: &Stop) {
 }
 
 /// Works on one index for a while; whether there is nothing left to do.
-fn feed(index: &SourceIndex, stop: &Stop) -> bool {
+fn feed(index: &SourceIndex, stopping: &Receiver<()>) -> bool {
     let until = Instant::now() + BUSY;
-    while !stop.is_told() && Instant::now() < until {
+    let stopped = || !goes_on(stopping, Duration::ZERO);
+    while !stopped() && Instant::now() < until {
         let began = Instant::now();
-        let more = match index.step(&|| stop.is_told()) {
+        let more = match index.step(&stopped) {
             Ok(Step::Done(_)) => true,
             Ok(Step::Idle) => tidy(index),
             // It is told already; what fails now is tried again later.
@@ -112,7 +94,7 @@ fn feed(index: &SourceIndex, stop: &Stop) -> bool {
         if !more {
             return true;
         }
-        stop.wait(began.elapsed().min(PAUSE_MAX));
+        goes_on(stopping, began.elapsed().min(PAUSE_MAX));
     }
     false
 }

@@ -11,8 +11,9 @@ use filrouge_sources::Source;
 use filrouge_store::text_index::{IndexStatus, TextIndex};
 use filrouge_types::{ErrorCode, Failure};
 
+use super::compare::Known;
 use super::digest;
-use super::source_index::{Known, SourceIndex, locked};
+use super::source_index::{SourceIndex, locked};
 
 /// What cannot be opened is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(30);

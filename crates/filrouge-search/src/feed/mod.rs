@@ -18,10 +18,11 @@ mod step;
 mod tests;
 
 pub use build::Progress;
+pub use compare::Known;
 pub(crate) use compare::unlisted;
 pub use indexer::Indexer;
 pub use indexes::{Indexes, OpenIndex, Overview, file_name};
-pub use source_index::{Known, SourceIndex};
+pub use source_index::SourceIndex;
 pub use step::Step;
 
 use filrouge_store::text_index::{Reach, Shard};

@@ -8,33 +8,17 @@ use std::time::{Duration, Instant};
 
 use filrouge_sources::Source;
 use filrouge_sources::library::Listed;
-use filrouge_store::text_index::{SessionNo, TextIndex};
-use filrouge_types::{Clock, ErrorCode, Failure, SystemClock, Timestamp};
+use filrouge_store::text_index::TextIndex;
+use filrouge_types::{Clock, ErrorCode, Failure, SystemClock};
 
-use super::compare::{Compared, unlisted};
+use super::compare::{Compared, Known, compare, unlisted};
 use super::lock::Feeding;
-
-/// What is known of an index at one moment.
-#[derive(Debug, Clone)]
-pub struct Known {
-    /// The sessions that it holds as they are, with their numbers in it.
-    pub fresh: HashMap<Box<str>, SessionNo>,
-    /// The others that there are: what they hold is to be read from the source.
-    pub stale: Vec<Box<str>>,
-    /// How many of the stale ones can be indexed; the rest cannot be read, or not completely.
-    pub pending: usize,
-    /// Of when this is.
-    pub as_of: Timestamp,
-    /// Why nothing is known: the index, or the source, does not answer.
-    pub failed: Option<Failure>,
-}
 
 /// A source and the index that is kept in step with it.
 pub struct SourceIndex {
     pub(super) source: Arc<dyn Source>,
     pub(super) index: Arc<dyn TextIndex>,
     pub(super) lock: Option<PathBuf>,
-    pub(super) clock: Arc<dyn Clock>,
     /// The last comparison, with the listing it was made with.
     last: Mutex<Option<(Listed, Arc<Compared>)>>,
     asked: Mutex<Option<Instant>>,
@@ -51,19 +35,11 @@ impl SourceIndex {
             source,
             index,
             lock,
-            clock: Arc::new(SystemClock),
             last: Mutex::default(),
             asked: Mutex::default(),
             errors: AtomicU64::new(0),
             told: Mutex::default(),
         }
-    }
-
-    /// This one with another clock.
-    #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
     }
 
     /// The source.
@@ -118,7 +94,7 @@ impl SourceIndex {
             return Ok(compared.clone());
         }
         *last = None;
-        let compared = Arc::new(self.compare(listed)?);
+        let compared = Arc::new(compare(&*self.index, listed, SystemClock.now())?);
         *last = Some((listed.clone(), compared.clone()));
         Ok(compared)
     }
@@ -181,7 +157,7 @@ impl SourceIndex {
             fresh: HashMap::new(),
             pending: stale.len(),
             stale,
-            as_of: self.clock.now(),
+            as_of: SystemClock.now(),
             failed: Some(why),
         }
     }

@@ -1,10 +1,11 @@
 //! What was answered to a question that was asked before.
 
 use filrouge_sources::Role;
-use filrouge_store::text_index::{CandidateQuery, DocumentNo, Reach, SessionNo, TextIndex, Wanted};
+use filrouge_store::text_index::{CandidateQuery, DocumentNo, SessionNo, Wanted};
 use filrouge_types::Failure;
 
-use super::texts::Texts;
+use super::place::Place;
+use super::texts::read;
 use crate::fields::Field;
 use crate::spoken::{Spoken, kind};
 
@@ -21,13 +22,14 @@ pub(super) struct Question {
 /// Shows `take` what was answered: the first words of an agent behind the question and before the user's next; where
 /// there are none, what it did first. Nothing where nothing follows.
 pub(super) fn answer_to<R>(
-    (index, reach): (&dyn TextIndex, &Reach),
+    place: &Place<'_>,
     question: &Question,
     take: impl Fn(&Spoken<'_>) -> R,
 ) -> Result<Option<R>, Failure> {
     let (user, agent) = (kind(Some(Role::User)), kind(Some(Role::Assistant)));
+    let index = place.index();
     let mut behind = index.candidates(&CandidateQuery {
-        reach,
+        reach: &place.reach,
         sessions: Some(&[question.session]),
         kinds: 1 << user | 1 << agent,
         since: Some(question.created),
@@ -41,7 +43,7 @@ pub(super) fn answer_to<R>(
     let answers = answers.take_while(|c| c.kind == agent).take(LOOKED_AT);
     let answers: Vec<DocumentNo> = answers.map(|c| c.document).collect();
     let mut best = None;
-    index.read(&answers, &mut |_, answer| {
+    read(index, &answers, &mut |_, answer| {
         let said = says_something(answer);
         if said || best.is_none() {
             best = Some(take(answer));

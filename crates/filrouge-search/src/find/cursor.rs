@@ -4,7 +4,8 @@
 //! order is, whether meaning has a part in it, and how many matches of that session were shown when one session is
 //! searched alone. Nothing is kept between pages.
 
-use filrouge_sources::LibraryError;
+use filrouge_sources::{Fingerprint, LibraryError};
+use serde::{Deserialize, Serialize};
 
 use crate::ask::Ask;
 
@@ -12,7 +13,7 @@ use crate::ask::Ask;
 const PREFIX: &str = "search.";
 
 /// Where the next page begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cursor {
     /// The score of the last session that was shown.
     pub(super) score: i64,
@@ -44,38 +45,17 @@ impl Cursor {
 
     /// What it says, with the fingerprint of its question.
     fn parts(text: &str) -> Option<(u64, Self)> {
-        let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
-        let asked = u64::from_str_radix(words.next()?, 16).ok()?;
-        let (now, score) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let bytes = hex::decode(text.strip_prefix(PREFIX)?).ok()?;
+        let (parts, rest): ((u64, Self), _) = postcard::take_from_bytes(&bytes).ok()?;
         // Days are counted from it.
-        jiff::Timestamp::from_millisecond(now).ok()?;
-        let updated = words.next()?.parse().ok()?;
-        let shown = words.next()?.parse().ok()?;
-        let embedded = words.next()?.parse::<u8>().ok()? == 1;
-        let id = words.next()?.to_owned();
-        let cursor = Self {
-            score,
-            updated,
-            id,
-            shown,
-            now,
-            embedded,
-        };
-        Some((asked, cursor))
+        jiff::Timestamp::from_millisecond(parts.1.now).ok()?;
+        rest.is_empty().then_some(parts)
     }
 
     pub(super) fn write(&self, ask: &Ask) -> String {
-        let asked = fingerprint(ask);
-        let Self {
-            score,
-            updated,
-            id,
-            shown,
-            now,
-            embedded,
-        } = self;
-        let embedded = u8::from(*embedded);
-        format!("{PREFIX}{asked:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
+        // Nothing that is written into memory fails.
+        let bytes = postcard::to_allocvec(&(fingerprint(ask), self)).unwrap_or_default();
+        format!("{PREFIX}{}", hex::encode(bytes))
     }
 
     /// Whether a session was on a page before.
@@ -94,7 +74,7 @@ pub fn begun(cursor: &str) -> Option<i64> {
     Cursor::parts(cursor).map(|(_, cursor)| cursor.now)
 }
 
-/// The same for the same query and filters, in every process (FNV-1a).
+/// The same for the same query and filters, in every process.
 fn fingerprint(ask: &Ask) -> u64 {
     let one_page = Ask {
         limit: 0,
@@ -104,9 +84,7 @@ fn fingerprint(ask: &Ask) -> u64 {
         now: None,
         ..ask.clone()
     };
-    let asked = format!("{one_page:?}");
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    asked.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+    Fingerprint::of(&format!("{one_page:?}")).0
 }
 
 #[cfg(test)]
@@ -135,15 +113,21 @@ mod tests {
             ..Ask::default()
         };
         assert!(Cursor::read(&text, &other).is_err());
+        let never = [i64::MIN, i64::MAX].map(|now| Cursor {
+            now,
+            ..cursor.clone()
+        });
+        let [before, behind] = never.map(|cursor| cursor.write(&ask));
+        let (cut, longer) = (&text[..text.len() - 2], format!("{text}00"));
         let wrong = [
             "",
             "search.",
-            "search.1.2.3.4.5.0",
+            "search.zz",
             "sessions.1.2",
-            "search.x.1.1.1.1.1.a",
-            // No moment.
-            &text.replacen(".7.", ".-9223372036854775808.", 1),
-            &text.replacen(".7.", ".9223372036854775807.", 1),
+            cut,
+            &longer,
+            &before,
+            &behind,
         ];
         for wrong in wrong {
             assert!(Cursor::read(wrong, &ask).is_err(), "{wrong}");

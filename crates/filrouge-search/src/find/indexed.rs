@@ -17,7 +17,7 @@ use filrouge_types::Failure;
 
 use super::asked::Asked;
 use super::inside::{InSession, Shares};
-use super::texts::Texts;
+use super::texts::read;
 use crate::rank::Evidence;
 
 /// More candidates than these are not all looked through before an answer, unless a searcher is given another number.
@@ -139,7 +139,7 @@ impl Look<'_> {
         let numbers: Vec<DocumentNo> = piece.iter().filter_map(document).collect();
         let mut all = numbers.iter().zip(piece);
         let mut weighed = Weighed::with_capacity(piece.len());
-        self.index.read(&numbers, &mut |document, spoken| {
+        read(self.index, &numbers, &mut |document, spoken| {
             let Some((_, one)) = all.find(|(no, _)| **no == document) else {
                 return false;
             };

@@ -19,9 +19,8 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::asked::Asked;
-use crate::answer::Hit;
 use crate::feed::unlisted;
-use crate::ledger::{LedgerFeed, place, reach_of, realm_of};
+use crate::ledger::{LedgerFeed, reach_of, realm_of};
 
 /// What the ledger is called among the sources.
 pub(super) const NAME: &str = "ledger";
@@ -31,31 +30,32 @@ const CATCH_UP: Duration = Duration::from_millis(250);
 /// A ledger's index, asked by one caller. Its methods block: call it outside the worker threads of the runtime.
 #[derive(Clone)]
 pub struct LedgerSearch {
-    engine: Arc<Engine>,
-    feed: Arc<LedgerFeed>,
-    caller: Caller,
+    pub(super) engine: Arc<Engine>,
+    pub(super) feed: Option<Arc<LedgerFeed>>,
+    pub(super) caller: Caller,
     runtime: Handle,
 }
 
 impl LedgerSearch {
-    /// What `caller` sees of the engine's ledger, found by the index that `feed` keeps; `runtime` is the engine's.
+    /// What `caller` sees of the engine's ledger, found by the index that `feed` keeps; without one the ledger is looked
+    /// through. `runtime` is the engine's.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         engine: Arc<Engine>,
-        feed: Arc<LedgerFeed>,
+        feed: impl Into<Option<Arc<LedgerFeed>>>,
         caller: Caller,
         runtime: Handle,
     ) -> Self {
         Self {
             engine,
-            feed,
+            feed: feed.into(),
             caller,
             runtime,
         }
     }
 
-    pub(super) fn index(&self) -> &dyn TextIndex {
-        self.feed.index()
+    pub(super) fn index(&self) -> Option<&dyn TextIndex> {
+        Some(self.feed.as_ref()?.index())
     }
 
     /// The session, if the caller may see it.
@@ -64,50 +64,12 @@ impl LedgerSearch {
             return Ok(None);
         };
         let read = self.engine.sessions.get(&self.caller, &id);
-        seen(self.runtime.block_on(read))
-    }
-
-    /// [`LedgerSearch::header`] of several sessions, read side by side.
-    pub(super) fn headers(&self, ids: Vec<Box<str>>) -> Headers {
-        let read = |id: Box<str>| {
-            let this = self.clone();
-            async move {
-                let read = match id.parse::<SessionId>() {
-                    Ok(session) => this.engine.sessions.get(&this.caller, &session).await,
-                    Err(_) => return (id, Ok(None)),
-                };
-                (id, seen(read))
-            }
-        };
-        self.side_by_side(ids.into_iter().map(read))
-            .into_iter()
-            .collect()
-    }
-
-    /// Names the items of the excerpts of these sessions, side by side.
-    pub(super) fn place(&self, hits: &mut [Hit]) -> Result<(), Failure> {
-        let own = hits.iter_mut().enumerate();
-        let own = own.filter(|(_, hit)| hit.session.source == NAME);
-        let named = own.filter_map(|(at, hit)| {
-            let session: SessionId = hit.session.id.parse().ok()?;
-            let (this, mut excerpts) = (self.clone(), std::mem::take(&mut hit.excerpts));
-            Some(async move {
-                let named = place(&this.engine, &this.caller, &session, &mut excerpts).await;
-                (at, excerpts, named)
-            })
-        });
-        let mut all = Ok(());
-        for (at, excerpts, named) in self.side_by_side(named) {
-            if let Some(hit) = hits.get_mut(at) {
-                hit.excerpts = excerpts;
-            }
-            all = all.and(named);
-        }
-        all
+        let session = seen(self.runtime.block_on(read))?;
+        Ok(session.as_ref().map(header))
     }
 
     /// Waits for all of these, which may be done at once; in any order.
-    fn side_by_side<T: Send + 'static>(
+    pub(super) fn side_by_side<T: Send + 'static>(
         &self,
         work: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
     ) -> Vec<T> {
@@ -119,7 +81,7 @@ impl LedgerSearch {
     }
 
     pub(super) fn reach(&self) -> Reach {
-        reach_of(&self.caller, self.engine.ledger().keyring())
+        reach_of(&self.engine.index_feed, &self.caller)
     }
 
     /// The ledger as a source that is looked through: for as long as its index was never complete.
@@ -136,26 +98,25 @@ impl LedgerSearch {
         &self,
         stopped: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<i64>, Failure> {
-        let progress = self
-            .runtime
-            .block_on(self.feed.catch_up(CATCH_UP, stopped))?;
-        let knows = !progress.forgotten || self.knows_all()?;
+        let Some(feed) = &self.feed else {
+            return Ok(None);
+        };
+        let progress = self.runtime.block_on(feed.catch_up(CATCH_UP, stopped))?;
+        let knows = !progress.forgotten || self.knows_all(feed.index())?;
         Ok(progress.as_of.filter(|_| knows).map(Timestamp::as_millis))
     }
 
     /// Whether the index holds every session that the caller sees: none was forgotten and waits to be read again.
-    fn knows_all(&self) -> Result<bool, Failure> {
-        let sessions = self.index().known(Which::Within(&self.reach()))?.sessions;
+    fn knows_all(&self, index: &dyn TextIndex) -> Result<bool, Failure> {
+        let sessions = index.known(Which::Within(&self.reach()))?.sessions;
         Ok(sessions.iter().all(|session| session.entry.stamp != [0, 0]))
     }
 }
 
-/// Sessions by their ids, as far as the caller may see them.
-pub(super) type Headers = HashMap<Box<str>, Result<Option<Header>, Failure>>;
-
-fn seen(read: Result<Session, Failure>) -> Result<Option<Header>, Failure> {
+/// A session, if the caller may see it.
+pub(super) fn seen(read: Result<Session, Failure>) -> Result<Option<Session>, Failure> {
     match read {
-        Ok(session) => Ok(Some(header(&session))),
+        Ok(session) => Ok(Some(session)),
         // A store that does not answer tells nothing of the session.
         Err(why) if why.code.retry() => Err(why),
         Err(_) => Ok(None),
@@ -164,16 +125,19 @@ fn seen(read: Result<Session, Failure>) -> Result<Option<Header>, Failure> {
 
 impl LedgerSearch {
     /// The numbers of the sessions that are asked, where not all are.
-    pub(super) fn only(&self, asked: &Asked<'_>) -> Result<Option<Vec<SessionNo>>, Failure> {
+    pub(super) fn only(
+        &self,
+        index: &dyn TextIndex,
+        asked: &Asked<'_>,
+    ) -> Result<Option<Vec<SessionNo>>, Failure> {
         if let Some(id) = asked.filter.session() {
             let key = (realm_of(self.caller.tenant()), id.into());
-            let sessions = self.index().known(Which::Named(&[key]))?.sessions;
+            let mut sessions = index.known(Which::Named(&[key]))?.sessions;
             let reach = self.reach();
             let header = self.header(id)?;
             let passes = header.is_some_and(|header| asked.filter.lets(&header));
-            let mut seen = sessions.to_vec();
-            seen.retain(|session| passes && reach.holds(&session.shard));
-            return Ok(Some(seen.iter().map(|session| session.no).collect()));
+            sessions.retain(|session| passes && reach.holds(&session.shard));
+            return Ok(Some(sessions.iter().map(|session| session.no).collect()));
         }
         if !asked.filter.asks_project() {
             return Ok(None);
@@ -183,12 +147,7 @@ impl LedgerSearch {
         let listed = listing.headers.iter().map(|header| (&*header.id, header));
         let listed: HashMap<&str, _> = listed.collect();
         let mut only = Vec::new();
-        for session in self
-            .index()
-            .known(Which::Within(&self.reach()))?
-            .sessions
-            .iter()
-        {
+        for session in index.known(Which::Within(&self.reach()))?.sessions {
             let key = &*session.entry.key;
             let passes = match listed.get(key) {
                 Some(header) => asked.filter.lets(header),

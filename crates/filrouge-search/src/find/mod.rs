@@ -12,6 +12,7 @@ mod meaning;
 mod near;
 mod page;
 mod place;
+mod records;
 mod show;
 mod texts;
 mod whole;
@@ -54,11 +55,10 @@ pub struct Searcher {
     /// Whether the ledger is among the sources of `library`, to be looked through.
     scans_ledger: bool,
     embedder: Option<Arc<dyn Embedder>>,
-    clock: Arc<dyn Clock>,
     /// How many candidates of an index are looked through.
     most: usize,
     /// How long what an index or a listing tells is used without another look.
-    fresh: Duration,
+    pub(crate) fresh: Duration,
 }
 
 impl Searcher {
@@ -71,7 +71,6 @@ impl Searcher {
             ledger: None,
             scans_ledger: false,
             embedder: None,
-            clock: Arc::new(SystemClock),
             most: indexed::LOOKED_THROUGH,
             fresh: FRESH,
         }
@@ -99,33 +98,12 @@ impl Searcher {
         self
     }
 
-    /// Tells the time by this clock.
-    #[must_use]
-    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
     /// Looks through at most so many candidates of an index before it answers, and estimates how many of the others hold
     /// what is looked for; 300 unless told, of more 100 where these fill a page. What is shown is never estimated.
     #[must_use]
     pub const fn looking_through(mut self, candidates: usize) -> Self {
         self.most = candidates;
         self
-    }
-
-    /// Believes for so long what was found out of histories with indexes: which sessions there are and what has become of
-    /// them; one second unless told. No time: looks again for each answer.
-    #[must_use]
-    pub const fn believing_for(mut self, fresh: Duration) -> Self {
-        self.fresh = fresh;
-        self
-    }
-
-    /// The sources.
-    #[must_use]
-    pub const fn library(&self) -> &Library {
-        &self.library
     }
 
     /// Searches. A page shows at most 500 sessions, the best first; numbers count all pages, and say whether they were
@@ -151,7 +129,7 @@ impl Searcher {
             .transpose()?;
         let now = match &cursor {
             Some(cursor) => cursor.now,
-            None => ask.now.unwrap_or_else(|| self.clock.now().as_millis()),
+            None => ask.now.unwrap_or_else(|| SystemClock.now().as_millis()),
         };
         // What `today` is holds from the first page to the last.
         let ask = &Ask {
@@ -325,22 +303,8 @@ impl Searcher {
     }
 }
 
-/// Searches the sources of a library by looking through them, to the end.
-///
-/// # Errors
-/// As [`Searcher::search`].
-pub fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
-    search_until(library, ask, &|| false)
-}
-
-/// As [`search`], given up as soon as `stopped` says so.
-///
-/// # Errors
-/// As [`Searcher::search`].
-pub fn search_until(
-    library: &Library,
-    ask: &Ask,
-    stopped: &(dyn Fn() -> bool + Sync),
-) -> Result<Results, LibraryError> {
-    Searcher::new(library.clone()).search(ask, stopped)
+/// Searches the sources of a library by looking through them.
+#[cfg(test)]
+pub(crate) fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
+    Searcher::new(library.clone()).search(ask, &|| false)
 }

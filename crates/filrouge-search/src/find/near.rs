@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use filrouge_sources::Role;
 use filrouge_sources::library::{Catalog, Entry};
@@ -16,7 +16,7 @@ use super::asked::{Asked, Meant};
 use super::found::{At, Found};
 use super::inside::InSession;
 use super::place::{Named, Place};
-use super::texts::Texts;
+use super::texts::read;
 use crate::rank::{Evidence, rounded};
 use crate::spoken::{folded_literal, kind};
 
@@ -95,11 +95,8 @@ impl<'c> Nearby<'_, 'c> {
         numbers.dedup();
         let sessions = self.place.named(self.asked, self.catalog, &numbers)?;
         list.retain(|(_, c)| sessions.contains_key(&c.session));
-        if self.asked.ask.mask && !terms.is_empty() {
-            list = self.in_the_open(terms, list)?;
-        }
-        if looks_into(self.asked) {
-            self.keep_passing(&sessions, &mut list)?;
+        if self.is_masked(terms) || looks_into(self.asked) {
+            list = self.looked_into(&sessions, terms, list)?;
         }
         list.truncate(NEAREST);
         let near = list.into_iter().filter_map(|(score, c)| {
@@ -117,53 +114,57 @@ impl<'c> Nearby<'_, 'c> {
         Ok(near.collect())
     }
 
-    /// Those of a list that share words outside of credentials, by these alone: an index knows the words of a text, not
-    /// what is hidden of it, and who asks for the beginning of a key must learn nothing.
-    fn in_the_open(&self, terms: &[Vec<String>], list: List) -> Result<List, Failure> {
-        let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
-        let (matcher, mut met) = (&self.asked.question.matcher, HashMap::new());
-        self.place.index().read(&numbers, &mut |document, spoken| {
-            met.insert(document, matcher.open_words(terms, spoken));
-            !(self.asked.stopped)()
-        })?;
-        let in_the_open = |(_, c): (i64, Candidate)| {
-            let met = met.get(&c.document).copied().filter(|met| *met != 0)?;
-            Some(Candidate { met, ..c })
-        };
-        let open = list.into_iter().filter_map(in_the_open).collect();
-        let mut list = scored(terms.len(), open);
-        list.sort_unstable_by_key(order);
-        Ok(list)
+    /// Whether words are looked for that may stand in credentials: an index knows the words of a text, not what is hidden of
+    /// it, and who asks for the beginning of a key must learn nothing.
+    const fn is_masked(&self, terms: &[Vec<String>]) -> bool {
+        self.asked.ask.mask && !terms.is_empty()
     }
 
-    /// Keeps the messages that pass the filters and hold nothing that must be absent.
-    fn keep_passing(
+    /// The messages that pass the filters and hold nothing that must be absent; where credentials are masked those that share
+    /// words outside of them, by these words alone.
+    fn looked_into(
         &self,
         sessions: &HashMap<SessionNo, Named<'_>>,
-        list: &mut List,
-    ) -> Result<(), Failure> {
-        let asked = self.asked;
-        let agents: HashMap<SessionNo, Option<Box<str>>> = sessions
+        terms: &[Vec<String>],
+        mut list: List,
+    ) -> Result<List, Failure> {
+        let (asked, masked) = (self.asked, self.is_masked(terms));
+        let (matcher, mut met) = (&asked.question.matcher, HashMap::new());
+        let agents = sessions
             .keys()
-            .map(|no| (*no, self.place.agent(asked, *no)))
-            .collect();
-        let owners: HashMap<DocumentNo, SessionNo> =
-            list.iter().map(|(_, c)| (c.document, c.session)).collect();
+            .map(|no| (*no, self.place.agent(asked, *no)));
+        let agents: HashMap<SessionNo, Option<Box<str>>> = agents.collect();
+        let owners = list.iter().map(|(_, c)| (c.document, c.session));
+        let owners: HashMap<DocumentNo, SessionNo> = owners.collect();
         let numbers: Vec<DocumentNo> = list.iter().map(|(_, c)| c.document).collect();
-        let (matcher, mut passing) = (&asked.question.matcher, HashSet::new());
-        self.place.index().read(&numbers, &mut |document, spoken| {
+        read(self.place.index(), &numbers, &mut |document, spoken| {
             let agent = owners.get(&document).and_then(|no| agents.get(no));
             let agent = agent.and_then(Option::as_deref);
             if asked.filter.lets_spoken(agent, spoken)
                 && matcher.looks_into(spoken)
                 && matcher.lets(spoken)
             {
-                passing.insert(document);
+                let open = masked.then(|| matcher.open_words(terms, spoken));
+                met.insert(document, open);
             }
-            passing.len() < NEAREST
+            // The order of those that are masked is not known yet.
+            (masked || met.len() < NEAREST) && !(asked.stopped)()
         })?;
-        list.retain(|(_, c)| passing.contains(&c.document));
-        Ok(())
+        if !masked {
+            list.retain(|(_, c)| met.contains_key(&c.document));
+            return Ok(list);
+        }
+        let in_the_open = |(_, c): (i64, Candidate)| {
+            let met = met.get(&c.document).copied().flatten();
+            Some(Candidate {
+                met: met.filter(|met| *met != 0)?,
+                ..c
+            })
+        };
+        let open = list.into_iter().filter_map(in_the_open).collect();
+        let mut list = scored(terms.len(), open);
+        list.sort_unstable_by_key(order);
+        Ok(list)
     }
 }
 

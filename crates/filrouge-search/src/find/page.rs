@@ -1,7 +1,5 @@
 //! One page of what was found, and the totals.
 
-use std::sync::Arc;
-
 use filrouge_sources::library::LibraryError;
 use filrouge_sources::library::list::Row;
 use filrouge_sources::{Header, by_two};
@@ -11,10 +9,11 @@ use super::asked::Asked;
 use super::cursor::Cursor;
 use super::found::{At, Everything, Found, Told};
 use super::inside::whole;
-use super::ledger::{Headers, unanswered};
+use super::ledger::unanswered;
 use super::place::Places;
+use super::records::Vouched;
 use super::show::{By, EXCERPTS, EXCERPTS_MAX, Shown, show};
-use crate::answer::{Hit, Results};
+use crate::answer::{Excerpt, Hit, Results};
 use crate::ask::Ask;
 use crate::filter::Filter;
 
@@ -141,9 +140,6 @@ impl<'a> Page<'a> {
             }
             (rest, least) = (behind, AHEAD.1.min(2 * least));
         }
-        if let Some(ledger) = places.ledger {
-            ledger.place(&mut sessions).map_err(unanswered)?;
-        }
         Ok(Results {
             total_sessions: whole(totals.sessions).max(sessions.len()),
             total_matches: whole(totals.matches),
@@ -188,15 +184,19 @@ impl<'a> Page<'a> {
             let is_there = shown.seen > 0 || matches!(found.at, At::Source);
             seen.push((*found, is_there.then_some((shown, by))));
         }
-        let there = seen.iter().filter(|(_, seen)| seen.is_some());
-        let mut headers = headers(places, there.map(|(found, _)| *found));
+        let mut vouched = vouched(places, &mut seen);
         let hit = |(found, seen): (&'f Found<'c>, Option<(Shown, By)>)| {
-            let hit = match seen {
-                Some((shown, by)) => {
-                    let header = header(found, &mut headers)?;
-                    header.map(|header| Self::hit(asked, found, &header, shown, &by))
+            let hit = match (seen, found.entry) {
+                (Some((shown, by)), Some(entry)) => {
+                    Some(Self::hit(asked, found, &entry.header, shown, &by))
                 }
-                None => None,
+                (Some((mut shown, by)), None) => {
+                    of_ledger(found, &mut vouched)?.map(|(header, excerpts)| {
+                        shown.excerpts = excerpts;
+                        Self::hit(asked, found, &header, shown, &by)
+                    })
+                }
+                (None, _) => None,
             };
             Ok((found, hit))
         };
@@ -242,24 +242,29 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The headers of those of the ledger, read together.
-fn headers<'f, 'c: 'f>(places: &Places<'_>, found: impl Iterator<Item = &'f Found<'c>>) -> Headers {
-    let own = found.filter(|one| one.entry.is_none());
-    let ids: Vec<Box<str>> = own.map(|one| (&*one.id).into()).collect();
+/// Those of the ledger, as their records have them.
+fn vouched(places: &Places<'_>, seen: &mut [(&Found<'_>, Option<(Shown, By)>)]) -> Vouched {
+    let mut own = Vec::new();
+    for (found, seen) in seen.iter_mut().filter(|(found, _)| found.entry.is_none()) {
+        if let Some((shown, _)) = seen {
+            let excerpts = std::mem::take(&mut shown.excerpts);
+            own.push(((&*found.id).into(), excerpts));
+        }
+    }
     match places.ledger {
-        Some(ledger) if !ids.is_empty() => ledger.headers(ids),
-        _ => Headers::new(),
+        Some(ledger) if !own.is_empty() => ledger.vouched(own),
+        _ => Vouched::new(),
     }
 }
 
-/// The header of a session that was found; `None` when it has gone, or is not the caller's to see.
-fn header(found: &Found<'_>, headers: &mut Headers) -> Result<Option<Arc<Header>>, LibraryError> {
-    if let Some(entry) = found.entry {
-        return Ok(Some(entry.header.clone()));
-    }
+/// What is shown of a session of the ledger; `None` when it has gone, or is not the caller's to see.
+fn of_ledger(
+    found: &Found<'_>,
+    vouched: &mut Vouched,
+) -> Result<Option<(Header, Vec<Excerpt>)>, LibraryError> {
     let unread = || Err(Failure::new(ErrorCode::Internal, "a session was not read"));
-    let header = headers.remove(&*found.id).unwrap_or_else(unread);
-    Ok(header.map_err(unanswered)?.map(Arc::new))
+    let read = vouched.remove(&*found.id).unwrap_or_else(unread);
+    read.map_err(unanswered)
 }
 
 /// What was left out, and how the query was understood.

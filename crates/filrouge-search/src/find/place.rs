@@ -30,7 +30,7 @@ pub(super) struct Place<'c> {
 enum Whose<'c> {
     /// A source's, with the sessions that it knows as they are, in the order of their numbers.
     Source(Arc<SourceIndex>, Vec<(SessionNo, &'c Entry)>),
-    Ledger(&'c LedgerSearch),
+    Ledger(&'c LedgerSearch, &'c dyn TextIndex),
 }
 
 /// A session of an index.
@@ -55,19 +55,19 @@ impl<'c> Place<'c> {
     pub(super) fn index(&self) -> &dyn TextIndex {
         match &self.whose {
             Whose::Source(index, _) => &**index.index(),
-            Whose::Ledger(ledger) => ledger.index(),
+            Whose::Ledger(_, index) => *index,
         }
     }
 
     pub(super) const fn is_ledger(&self) -> bool {
-        matches!(self.whose, Whose::Ledger(_))
+        matches!(self.whose, Whose::Ledger(..))
     }
 
     /// Whether no session is asked.
     pub(super) fn is_empty(&self) -> bool {
         match &self.whose {
             Whose::Source(_, known) => known.is_empty(),
-            Whose::Ledger(_) => false,
+            Whose::Ledger(..) => false,
         }
     }
 
@@ -75,7 +75,7 @@ impl<'c> Place<'c> {
     pub(super) fn entries(&self) -> impl Iterator<Item = &'c Entry> {
         let known = match &self.whose {
             Whose::Source(_, known) => known.as_slice(),
-            Whose::Ledger(_) => &[],
+            Whose::Ledger(..) => &[],
         };
         known.iter().map(|(_, entry)| *entry)
     }
@@ -129,7 +129,7 @@ impl<'c> Place<'c> {
         }
         match &self.whose {
             Whose::Source(..) => self.entry(no)?.header.agent.clone(),
-            Whose::Ledger(ledger) => {
+            Whose::Ledger(ledger, _) => {
                 let known = self.index().known(Which::Numbers(&self.reach, &[no]));
                 let sessions = known.ok()?.sessions;
                 ledger.header(&sessions.first()?.entry.key).ok()??.agent
@@ -164,8 +164,10 @@ impl<'c> Places<'c> {
             let index = indexes.and_then(|(all, fresh)| Some((all.of(source)?, fresh)));
             places.source(asked, source, index, told);
         }
-        if let Some(ledger) = ledger.filter(|_| by_index) {
-            places.ledger(asked, ledger).map_err(unanswered)?;
+        let by_index = ledger.filter(|_| by_index);
+        if let Some((ledger, index)) = by_index.and_then(|l| Some((l, l.index()?))) {
+            let asked = places.ledger(asked, ledger, index);
+            asked.map_err(unanswered)?;
         }
         Ok(places)
     }
@@ -208,7 +210,12 @@ impl<'c> Places<'c> {
         });
     }
 
-    fn ledger(&mut self, asked: &Asked<'_>, ledger: &'c LedgerSearch) -> Result<(), Failure> {
+    fn ledger(
+        &mut self,
+        asked: &Asked<'_>,
+        ledger: &'c LedgerSearch,
+        index: &'c dyn TextIndex,
+    ) -> Result<(), Failure> {
         let mut ids = asked.filter.sessions(false);
         if !asked.filter.lets_source(NAME)
             || ids.any(|id| asked.is_shown_from_source(self.catalog, id))
@@ -216,10 +223,10 @@ impl<'c> Places<'c> {
             return Ok(());
         }
         self.indexed.push(Place {
-            only: ledger.only(asked)?,
+            only: ledger.only(index, asked)?,
             reach: ledger.reach(),
             as_of: None,
-            whose: Whose::Ledger(ledger),
+            whose: Whose::Ledger(ledger, index),
         });
         Ok(())
     }

@@ -1,16 +1,16 @@
 //! Excerpts of one session.
 
 use filrouge_sources::library::{Entry, LibraryError};
-use filrouge_store::text_index::{DocumentNo, Reach, TextIndex};
+use filrouge_store::text_index::DocumentNo;
 use filrouge_types::Failure;
 
 use super::answered::{Question, answer_to};
 use super::asked::Asked;
 use super::found::{At, Found};
 use super::inside::InSession;
-use super::ledger::unanswered;
+use super::ledger::{NAME, unanswered};
 use super::place::{Place, Places};
-use super::texts::{Texts, Whole};
+use super::texts::{read, whole};
 use crate::answer::Excerpt;
 use crate::excerpt::Cutter;
 use crate::spoken::Spoken;
@@ -73,9 +73,6 @@ pub(super) enum By {
     Source(Failure),
 }
 
-/// An index with whose documents are asked.
-type Within<'i> = (&'i dyn TextIndex, &'i Reach);
-
 /// Shows what was found in a session; whether by its words, not by its meaning alone.
 pub(super) fn show(
     places: &Places<'_>,
@@ -109,21 +106,23 @@ pub(super) fn show(
 
 /// Excerpts of a session that is read from its source. One that has gone since has none.
 fn read_whole(places: &Places<'_>, asked: &Asked<'_>, entry: &Entry, shown: &mut Shown) {
-    let (header, cutter) = (&entry.header, cutter(asked));
+    let header = &entry.header;
+    let cutter = cutter(asked, header.source == NAME);
     if let Ok(conversation) = places.library.conversation(entry) {
-        let whole = Whole::of(header, &conversation, asked.looks_at_titles());
-        // It is in memory: nothing fails.
-        let _ = whole.read(&whole.candidates(), &mut |_, spoken| {
-            let holds = asked.holds(header.agent.as_deref(), spoken);
-            !(holds && shown.take(|| cutter.of(&header.id, spoken)))
-        });
+        for spoken in whole(header, &conversation, asked.looks_at_titles()) {
+            let holds = asked.holds(header.agent.as_deref(), &spoken);
+            if holds && shown.take(|| cutter.of(&header.id, &spoken)) {
+                break;
+            }
+        }
     }
 }
 
-fn cutter<'a>(asked: &'a Asked<'_>) -> Cutter<'a> {
+fn cutter<'a>(asked: &'a Asked<'_>, is_ledger: bool) -> Cutter<'a> {
     Cutter {
         matcher: &asked.question.matcher,
         mask: asked.ask.mask,
+        is_ledger,
     }
 }
 
@@ -135,12 +134,12 @@ fn indexed(
     inside: &InSession,
     shown: &mut Shown,
 ) -> Result<By, Failure> {
-    let (cutter, index) = (cutter(asked), place.index());
+    let (cutter, index) = (cutter(asked, place.is_ledger()), place.index());
     let agent = place.agent(asked, inside.session);
     let all: Vec<(DocumentNo, bool)> = inside.documents().collect();
     let numbers: Vec<DocumentNo> = all.iter().map(|(document, _)| *document).collect();
     let mut all = all.into_iter();
-    index.read(&numbers, &mut |document, spoken| {
+    read(index, &numbers, &mut |document, spoken| {
         let sure = all.find(|(no, _)| *no == document);
         let sure = sure.is_some_and(|(_, sure)| sure);
         let holds = || asked.holds(agent.as_deref(), spoken);
@@ -150,20 +149,20 @@ fn indexed(
     if shown.seen > 0 || inside.near.is_empty() {
         return Ok(By::Words);
     }
-    near((index, &place.reach), asked, id, inside, shown)?;
+    near(place, asked, (id, inside), shown)?;
     Ok(By::Meaning)
 }
 
 /// Excerpts of messages that mean the like; of questions with what was answered behind each.
 fn near(
-    within: Within<'_>,
+    place: &Place<'_>,
     asked: &Asked<'_>,
-    id: &str,
-    inside: &InSession,
+    (id, inside): (&str, &InSession),
     shown: &mut Shown,
 ) -> Result<(), Failure> {
-    let (cutter, mut found) = (cutter(asked), Vec::with_capacity(inside.near.len()));
-    within.0.read(&inside.near, &mut |document, spoken| {
+    let cutter = cutter(asked, place.is_ledger());
+    let mut found = Vec::with_capacity(inside.near.len());
+    read(place.index(), &inside.near, &mut |document, spoken| {
         let question = Question {
             session: inside.session,
             document,
@@ -180,7 +179,7 @@ fn near(
         if asked.ask.similar.is_some() && shown.takes_next() {
             excerpts.truncate(1);
             let answer = |answer: &Spoken<'_>| cutter.said(id, answer);
-            excerpts.extend(answer_to(within, &question, answer)?);
+            excerpts.extend(answer_to(place, &question, answer)?);
         }
         if shown.take(|| excerpts) {
             break;

@@ -1,31 +1,18 @@
 //! Sessions that no index knows as they are: each is read from its source, and every document of it compared.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use filrouge_sources::library::Entry;
-use filrouge_sources::{Conversation, Library, LibraryError, ReadError};
+use filrouge_sources::{Conversation, Library, LibraryError, ReadError, by_two};
 
 use super::asked::Asked;
 use super::found::{Everything, Found};
-use super::texts::{Texts, Whole};
+use super::texts::whole;
 use crate::rank::Evidence;
 
 /// How many sessions are read through the cache: more would only drive out what is in it.
 const CACHED: usize = 32;
-/// How many threads read sessions.
-const READERS: usize = 2;
-
-/// What came of reading.
-#[derive(Default)]
-struct Read<'c> {
-    found: Vec<Found<'c>>,
-    /// How many sessions could not be read, or not completely.
-    unread: usize,
-    /// Why a source does not answer, by its place: of it no further session is asked.
-    failed: HashMap<usize, String>,
-}
 
 /// Adds the sessions that hold what is looked for.
 pub(super) fn read<'c>(
@@ -34,54 +21,42 @@ pub(super) fn read<'c>(
     entries: &[&'c Entry],
     all: &mut Everything<'c>,
 ) {
-    let (next, read) = (AtomicUsize::new(0), Mutex::new(Read::default()));
-    let cached = entries.len() <= CACHED;
-    let work = || {
-        while let Some(entry) = entries.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if (asked.stopped)() {
-                return;
-            }
-            if locked(&read).failed.contains_key(&entry.source) {
-                continue;
-            }
-            let one = of_session(library, asked, entry, cached);
-            locked(&read).take(entry, one);
+    let (cached, failed) = (entries.len() <= CACHED, Mutex::new(HashMap::new()));
+    let sessions = by_two(entries, 1, |entry| {
+        // Of a source that does not answer no further session is asked.
+        if (asked.stopped)() || locked(&failed).contains_key(&entry.source) {
+            return None;
         }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..READERS.min(entries.len()) {
-            scope.spawn(work);
+        match of_session(library, asked, entry, cached) {
+            Ok(read) => Some(read),
+            // What was deleted meanwhile holds nothing.
+            Err(ReadError::Gone) => None,
+            Err(ReadError::Skipped(_)) => Some((Evidence::NONE, false)),
+            Err(ReadError::Unavailable(why)) => {
+                locked(&failed).insert(entry.source, why);
+                None
+            }
         }
-        work();
     });
-    let read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
-    all.sessions.extend(read.found);
-    let notices = &mut all.told.notices;
-    if read.unread > 0 {
-        let text = "sessions that could not be read, or not completely:";
-        notices.push(format!("{text} {}", read.unread));
+    let mut unread = 0;
+    for (entry, read) in entries.iter().zip(sessions) {
+        let Some((evidence, whole)) = read else {
+            continue;
+        };
+        unread += usize::from(!whole);
+        if evidence.matches > 0 {
+            all.sessions.push(Found::read(entry, evidence));
+        }
     }
-    for (at, why) in read.failed {
+    let notices = &mut all.told.notices;
+    if unread > 0 {
+        let text = "sessions that could not be read, or not completely:";
+        notices.push(format!("{text} {unread}"));
+    }
+    for (at, why) in failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         if let Some(source) = library.sources().get(at) {
             let (name, generation) = (source.name(), source.generation());
             notices.push(format!("{name} ({generation}) cannot be searched: {why}"));
-        }
-    }
-}
-
-impl<'c> Read<'c> {
-    fn take(&mut self, entry: &'c Entry, read: Result<(Evidence, bool), ReadError>) {
-        match read {
-            Ok((evidence, whole)) => {
-                self.unread += usize::from(!whole);
-                if evidence.matches > 0 {
-                    self.found.push(Found::read(entry, evidence));
-                }
-            }
-            // What was deleted meanwhile holds nothing.
-            Err(ReadError::Gone) => {}
-            Err(ReadError::Skipped(_)) => self.unread += 1,
-            Err(ReadError::Unavailable(why)) => drop(self.failed.insert(entry.source, why)),
         }
     }
 }
@@ -107,15 +82,15 @@ fn of_session(
 
 fn of_conversation(asked: &Asked<'_>, entry: &Entry, of: &Conversation) -> (Evidence, bool) {
     let header = &entry.header;
-    let whole = Whole::of(header, of, asked.looks_at_titles());
     let mut all = Evidence::NONE;
-    // It is in memory: nothing fails.
-    let _ = whole.read(&whole.candidates(), &mut |_, spoken| {
-        if let Some(evidence) = asked.weigh(header.agent.as_deref(), spoken) {
+    for spoken in whole(header, of, asked.looks_at_titles()) {
+        if (asked.stopped)() {
+            break;
+        }
+        if let Some(evidence) = asked.weigh(header.agent.as_deref(), &spoken) {
             all.add(evidence);
         }
-        !(asked.stopped)()
-    });
+    }
     (all, of.skipped.is_empty())
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use filrouge_engine::Standing;
 use filrouge_sources::ledger::{header, units};
 use filrouge_sources::{Header, Message};
-use filrouge_store::text_index::{Coverage, IndexUpdate, NewDocument, SessionEntry, SessionUpdate};
+use filrouge_store::text_index::{Coverage, NewDocument, SessionEntry, SessionUpdate};
 use filrouge_types::TenantId;
 
 use super::shard::shard_of;
@@ -19,34 +19,19 @@ pub(super) const ENTANGLED: u64 = 1;
 /// It could not be read.
 pub(super) const UNREADABLE: u64 = 4;
 
-/// What has become of a session, as an index is told.
-pub(super) struct Made {
-    pub(super) update: SessionUpdate,
+/// Whether a part of the session cannot be read by itself.
+pub(super) const fn is_entangled(update: &SessionUpdate) -> bool {
+    update.entry.stamp[1] & ENTANGLED != 0
 }
 
-impl Made {
-    /// Whether a part of the session cannot be read by itself.
-    pub(super) const fn is_entangled(&self) -> bool {
-        self.update.entry.stamp[1] & ENTANGLED != 0
-    }
-
-    /// About how many bytes an index takes in.
-    pub(super) fn weight(&self) -> usize {
-        let of = |d: &NewDocument| d.body.len() + d.folded.len() + 64;
-        self.update.documents.iter().map(of).sum::<usize>() + 256
-    }
-
-    pub(super) fn documents(&self) -> u64 {
-        self.update.documents.len() as u64
-    }
-
-    pub(super) fn update(self) -> IndexUpdate {
-        IndexUpdate::Session(self.update)
-    }
+/// About how many bytes an index takes in.
+pub(super) fn weight(update: &SessionUpdate) -> usize {
+    let of = |d: &NewDocument| d.body.len() + d.folded.len() + 64;
+    update.documents.iter().map(of).sum::<usize>() + 256
 }
 
 /// The change that a reading makes: all documents of a whole session, else those of the units read and the title.
-pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> Made {
+pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> SessionUpdate {
     let session = &standing.conversation.session;
     let header = header(session);
     let units = units(&standing.conversation);
@@ -67,18 +52,16 @@ pub(super) fn made(tenant: &TenantId, standing: &Standing, whole: bool) -> Made 
         false => Coverage::Units(read.into_iter().chain([TITLE_UNIT]).collect()),
     };
     let flags = u64::from(units.entangled || units.foreign) * ENTANGLED;
-    Made {
-        update: SessionUpdate {
-            shard: shard_of(tenant, standing.owner),
-            entry: SessionEntry {
-                key: session.session_id.as_str().into(),
-                stamp: [standing.commit_no, flags],
-                updated: header.updated,
-                project: header.project_id,
-            },
-            coverage,
-            documents,
+    SessionUpdate {
+        shard: shard_of(tenant, standing.owner),
+        entry: SessionEntry {
+            key: session.session_id.as_str().into(),
+            stamp: [standing.commit_no, flags],
+            updated: header.updated,
+            project: header.project_id,
         },
+        coverage,
+        documents,
     }
 }
 

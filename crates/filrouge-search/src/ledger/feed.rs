@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use filrouge_engine::{Engine, Touched, Touches};
 use filrouge_store::ledger::Position;
 use filrouge_store::text_index::{IndexedSession, Key, Known, Seen, TextIndex, Which};
-use filrouge_types::{Clock, ErrorCode, Failure, TenantId, Timestamp};
+use filrouge_types::{Clock, Failure, TenantId, Timestamp};
+use quick_cache::sync::Cache;
 use tokio::sync::{Mutex, watch};
 
-use super::counts::FeedCounts;
-use super::position;
-use super::progress::Progress;
-use super::reading::{Batch, Reading};
-use super::shard::realm_of;
+use super::counts::{FeedCounts, Progress};
+use super::reading::{Batch, Reader, Reading};
+use super::shard::key_of;
+use super::{aside, position};
 use crate::embed::{Embedder, fill};
 
 /// Commits looked at at once.
@@ -30,6 +30,8 @@ const STEP_BYTES: usize = 16 << 20;
 
 /// Messages that are embedded at once.
 const EMBEDDED: usize = 8;
+/// Excerpts of which it is remembered that a record says the same.
+const VOUCHED: usize = 1 << 16;
 
 /// What one step takes on: it ends behind the session with which it has this much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct LedgerFeed {
     /// Why the last step was not made.
     failure: PlainMutex<Option<Failure>>,
     counts: PlainMutex<FeedCounts>,
+    /// What records have vouched for, of what was shown last.
+    pub(crate) vouched: Cache<u64, ()>,
 }
 
 #[derive(Default)]
@@ -90,6 +94,7 @@ impl LedgerFeed {
             state: Mutex::default(),
             failure: PlainMutex::default(),
             counts: PlainMutex::default(),
+            vouched: Cache::new(VOUCHED),
         }
     }
 
@@ -124,7 +129,7 @@ impl LedgerFeed {
         *self.counting()
     }
 
-    pub(super) fn counting(&self) -> MutexGuard<'_, FeedCounts> {
+    pub(crate) fn counting(&self) -> MutexGuard<'_, FeedCounts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,7 +140,7 @@ impl LedgerFeed {
     }
 
     pub(super) fn commits(&self) -> watch::Receiver<u64> {
-        self.engine.ledger().commits()
+        self.engine.index_feed.commits()
     }
 
     /// Asks the index, on a thread that may wait.
@@ -176,7 +181,12 @@ impl LedgerFeed {
             false => self.unread(1).await?.sessions,
         };
         let state = self.state.lock().await;
-        let newest = self.engine.ledger().position().commit_no.max(state.newest);
+        let newest = self
+            .engine
+            .index_feed
+            .position()
+            .commit_no
+            .max(state.newest);
         Ok(Progress {
             behind: newest.saturating_sub(state.at),
             as_of: state.as_of,
@@ -208,7 +218,7 @@ impl LedgerFeed {
     async fn next(&self, state: &mut State, effort: Effort) -> Result<Step, Failure> {
         self.engine.index_feed.forget_owed().await?;
         let Known { seen, sessions } = self.unread(FORGOTTEN).await?;
-        let store = self.engine.ledger().store_id();
+        let store = self.engine.index_feed.store_id();
         let Some(after) = position::decode(seen.position.as_deref(), store) else {
             return self.begin_anew(state).await;
         };
@@ -303,11 +313,15 @@ impl LedgerFeed {
             return Ok(0);
         }
         let (began, mut batch) = (Instant::now(), Batch::default());
+        let reader = Reader {
+            engine: &self.engine,
+            counts: &self.counts,
+        };
         for touched in window {
             let known = known.get(&key_of(touched));
-            match self.reading(touched, known).await? {
+            match reader.reading(touched, known).await? {
                 Reading::Known => {}
-                Reading::Changed(made) => batch.put(*made),
+                Reading::Changed(update) => batch.put(*update),
                 Reading::Gone(update) => batch.updates.push(update),
                 Reading::Untold => {
                     batch.untold = Some(key_of(touched));
@@ -342,7 +356,7 @@ impl LedgerFeed {
         if batch.updates.is_empty() && !done {
             return Ok(true);
         }
-        let position = position::encode(position, self.engine.ledger().store_id());
+        let position = position::encode(position, self.engine.index_feed.store_id());
         let (seen, updates, documents) = (seen.clone(), batch.updates, batch.documents);
         let ask = move |index: &dyn TextIndex| index.change(Some(&seen), &updates, Some(&position));
         let put = self.indexed(ask).await?;
@@ -397,10 +411,6 @@ impl LedgerFeed {
     }
 }
 
-pub(super) fn key_of(touched: &Touched) -> Key {
-    (realm_of(&touched.tenant), touched.session.as_str().into())
-}
-
 /// A session of a ledger; others may lie in the same index.
 fn forgotten(session: &IndexedSession, newest: u64) -> Option<Touched> {
     let tenant = std::str::from_utf8(&session.shard.realm).ok()?;
@@ -411,16 +421,5 @@ fn forgotten(session: &IndexedSession, newest: u64) -> Option<Touched> {
         erased: false,
         whole: true,
         spans: Vec::new(),
-    })
-}
-
-/// Does what may wait or takes long on a thread for it.
-pub(super) async fn aside<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, Failure> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| {
-        let what = format!("a step of the search index broke off: {error}");
-        Failure::new(ErrorCode::Internal, what)
     })
 }

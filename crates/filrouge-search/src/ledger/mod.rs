@@ -7,16 +7,27 @@
 mod counts;
 mod documents;
 mod feed;
-mod place;
 mod position;
 mod progress;
 mod reading;
 mod run;
 mod shard;
 
-pub use counts::FeedCounts;
+pub use counts::{FeedCounts, Progress};
 pub use documents::TITLE_UNIT;
 pub use feed::{Effort, LedgerFeed, Step};
-pub use place::{place, seqs_of};
-pub use progress::Progress;
+pub(crate) use reading::is_of_session;
 pub use shard::{reach_of, realm_of, shard_of};
+
+use filrouge_types::{ErrorCode, Failure};
+
+/// Does what may wait or takes long on a thread for it.
+pub(crate) async fn aside<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| {
+        let what = format!("a step of the search index broke off: {error}");
+        Failure::new(ErrorCode::Internal, what)
+    })
+}

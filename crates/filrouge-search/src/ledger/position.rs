@@ -1,11 +1,11 @@
-//! How far an index has read a ledger, as it is kept in the index: `2 COMMIT LINK STORE`, in ASCII, the link in
-//! hexadecimal digits. The link tells a store that was put back to an older state and went on otherwise.
+//! How far an index has read a ledger, as it is kept in the index: version, commit number, link and store, as `postcard`
+//! writes them. The link tells a store that was put back to an older state and went on otherwise.
 
 use filrouge_store::MAC_BYTES;
 use filrouge_store::ledger::Position;
 
 /// The version of the form, and of what the documents of a ledger are: another one is built anew.
-const VERSION: &str = "2";
+const VERSION: u8 = 3;
 
 /// Before the first commit.
 pub(super) const BEGINNING: Position = Position {
@@ -14,8 +14,9 @@ pub(super) const BEGINNING: Position = Position {
 };
 
 pub(super) fn encode(position: &Position, store: &str) -> Vec<u8> {
-    let link: String = position.link.iter().map(|b| format!("{b:02x}")).collect();
-    format!("{VERSION} {} {link} {store}", position.commit_no).into_bytes()
+    let Position { commit_no, link } = position;
+    // Nothing that is written into memory fails.
+    postcard::to_allocvec(&(VERSION, commit_no, link, store)).unwrap_or_default()
 }
 
 /// The position; `None` for that of another store or version. An index that is new is at the beginning.
@@ -23,13 +24,8 @@ pub(super) fn decode(bytes: Option<&[u8]>, store: &str) -> Option<Position> {
     let Some(bytes) = bytes else {
         return Some(BEGINNING);
     };
-    let mut words = std::str::from_utf8(bytes).ok()?.splitn(4, ' ');
-    if words.next()? != VERSION {
-        return None;
-    }
-    let commit_no = words.next()?.parse().ok()?;
-    let link = u128::from_str_radix(words.next()?, 16).ok()?.to_be_bytes();
-    (words.next()? == store).then_some(Position { commit_no, link })
+    let (version, commit_no, link, of): (u8, _, _, &str) = postcard::from_bytes(bytes).ok()?;
+    (version == VERSION && of == store).then_some(Position { commit_no, link })
 }
 
 #[cfg(test)]
@@ -45,15 +41,11 @@ mod tests {
         assert_eq!(decode(Some(&bytes), "a store"), Some(position));
         assert_eq!(decode(Some(&bytes), "store"), None);
         assert_eq!(decode(None, "a store"), Some(BEGINNING));
-        for other in [
-            &b"1 7 ab s"[..],
-            b"2 7",
-            b"",
-            b"\xff",
-            b"2 x 00 s",
-            b"2 7 zz s",
-        ] {
-            assert_eq!(decode(Some(other), "s"), None, "{other:?}");
+        let mut older = bytes.clone();
+        older[0] -= 1;
+        let written = "2 7 00ab0000000000000000000000000000 a store";
+        for other in [&older[..], &bytes[..9], b"", b"\xff", written.as_bytes()] {
+            assert_eq!(decode(Some(other), "a store"), None, "{other:?}");
         }
     }
 }

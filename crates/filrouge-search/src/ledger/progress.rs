@@ -1,23 +1,10 @@
 //! How far an index is with its ledger.
 
-use filrouge_types::{Failure, Timestamp};
+use filrouge_types::Failure;
 
+use super::counts::Progress;
 use super::feed::LedgerFeed;
 use super::position;
-
-/// How far an index is with its ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// Commits that it has not read.
-    pub behind: u64,
-    /// What was committed up to this moment is in it, as the sessions stood then or later; `None`: nothing is.
-    pub as_of: Option<Timestamp>,
-    /// Whether sessions wait to be read again that were forgotten, as when one of their turns was redacted: for them
-    /// `as_of` does not hold.
-    pub forgotten: bool,
-    /// Whether nothing was left to be read, when last looked.
-    pub done: bool,
-}
 
 impl LedgerFeed {
     /// How far the index is, as it stands: no step is made.
@@ -26,10 +13,10 @@ impl LedgerFeed {
     /// The ledger's and the index's.
     pub async fn stands(&self) -> Result<Progress, Failure> {
         let (known, now) = (self.unread(1).await?, self.clock.now());
-        let ledger = self.engine.ledger();
+        let ledger = &self.engine.index_feed;
         let touches = match position::decode(known.seen.position.as_deref(), ledger.store_id()) {
             Some(after) => {
-                let touches = self.engine.index_feed.touched_behind(after, 1).await?;
+                let touches = ledger.touched_behind(after, 1).await?;
                 touches.map(|touches| (touches.newest - after.commit_no, touches.since))
             }
             None => None,

@@ -1,20 +1,24 @@
 //! What has become of one session: the turns that were touched are read, or all of it.
 
-use filrouge_engine::{Extent, Standing, Touched};
+use std::sync::{Mutex, PoisonError};
+
+use filrouge_engine::{Caller, Engine, Extent, Standing, Touched};
 use filrouge_store::text_index::{
     Coverage, IndexUpdate, IndexedSession, Key, SessionEntry, SessionUpdate,
 };
 use filrouge_types::{Channel, ErrorCode, Failure};
 
-use super::documents::{ENTANGLED, Made, UNREADABLE, made};
-use super::feed::{LedgerFeed, aside, key_of};
+use super::aside;
+use super::counts::FeedCounts;
+use super::documents::{ENTANGLED, UNREADABLE, is_entangled, made, weight};
+use super::shard::key_of;
 
 /// What a session has come to.
 pub(super) enum Reading {
     /// It was read at a later commit already.
     Known,
     /// What the index is told of it.
-    Changed(Box<Made>),
+    Changed(Box<SessionUpdate>),
     /// It is not there any more, or cannot be read.
     Gone(IndexUpdate),
     /// Something was redacted, and the index was not told: it has to forget before anything is put.
@@ -34,14 +38,20 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn put(&mut self, made: Made) {
-        self.weight += made.weight();
-        self.documents += made.documents();
-        self.updates.push(made.update());
+    pub(super) fn put(&mut self, update: SessionUpdate) {
+        self.weight += weight(&update);
+        self.documents += update.documents.len() as u64;
+        self.updates.push(IndexUpdate::Session(update));
     }
 }
 
-impl LedgerFeed {
+/// Reads sessions of an engine's ledger, and counts it.
+pub(super) struct Reader<'f> {
+    pub(super) engine: &'f Engine,
+    pub(super) counts: &'f Mutex<FeedCounts>,
+}
+
+impl Reader<'_> {
     /// Reads a session again.
     pub(super) async fn reading(
         &self,
@@ -52,86 +62,65 @@ impl LedgerFeed {
         if stamp[0] >= touched.newest {
             return Ok(Reading::Known);
         }
-        let read = match self.read_some(touched, known, stamp).await {
-            Ok(Some(made)) => Ok(Some(made)),
-            Ok(None) => self.read_whole(touched, stamp).await,
-            Err(failure) => Err(failure),
-        };
-        match read {
-            Ok(Some(Read::Made(made))) => Ok(Reading::Changed(made)),
-            Ok(Some(Read::Untold)) => Ok(Reading::Untold),
-            Ok(None) => Ok(Reading::Gone(IndexUpdate::Gone(key_of(touched)))),
-            Err(failure) if is_its_own(&failure) => Ok(self.unreadable(touched, known, &failure)),
-            Err(failure) => Err(failure),
+        match self.read_again(touched, known, stamp).await {
+            Err(failure) if is_of_session(&failure) => {
+                Ok(self.unreadable(touched, known, &failure))
+            }
+            read => read,
         }
     }
 
-    /// The turns that were touched; `None` when all has to be read.
-    async fn read_some(
+    /// The turns that were touched, if they can be read by themselves; else all.
+    async fn read_again(
         &self,
         touched: &Touched,
         known: Option<&IndexedSession>,
         stamp: [u64; 2],
-    ) -> Result<Option<Read>, Failure> {
-        let Some(known) = known.filter(|_| stamp[0] != 0) else {
-            return Ok(None);
-        };
-        if touched.whole || touched.erased || stamp[1] & (ENTANGLED | UNREADABLE) != 0 {
-            return Ok(None);
+    ) -> Result<Reading, Failure> {
+        let all_is_new = stamp[0] == 0 || touched.whole || touched.erased;
+        let apart = !all_is_new && stamp[1] & (ENTANGLED | UNREADABLE) == 0;
+        if let Some(known) = known.filter(|_| apart) {
+            let turns = Extent::Turns(touched.spans.clone());
+            match self.read(touched, stamp, turns).await? {
+                Some(Reading::Changed(mut update))
+                    if !is_entangled(&update) && update.shard == known.shard =>
+                {
+                    // Later commits may have touched other turns.
+                    update.entry.stamp[0] = touched.newest;
+                    return Ok(Reading::Changed(update));
+                }
+                Some(Reading::Untold) => return Ok(Reading::Untold),
+                _ => {}
+            }
         }
-        let extent = Extent::Turns(touched.spans.clone());
-        let Some(standing) = self.standing(touched, extent).await? else {
-            return Ok(None);
-        };
-        if redacts(touched, &standing) {
-            return Ok(Some(Read::Untold));
-        }
-        let mut made = self.made(touched, standing, false).await?;
-        if made.is_entangled() || made.update.shard != known.shard {
-            return Ok(None);
-        }
-        // Later commits may have touched other turns.
-        made.update.entry.stamp[0] = touched.newest;
-        Ok(Some(Read::Made(made)))
+        let read = self.read(touched, stamp, Extent::Whole).await?;
+        Ok(read.unwrap_or_else(|| Reading::Gone(IndexUpdate::Gone(key_of(touched)))))
     }
 
-    async fn read_whole(
+    /// `None` of a session that is not there.
+    async fn read(
         &self,
         touched: &Touched,
         stamp: [u64; 2],
-    ) -> Result<Option<Read>, Failure> {
-        self.counting().whole += 1;
-        let Some(standing) = self.standing(touched, Extent::Whole).await? else {
+        extent: Extent,
+    ) -> Result<Option<Reading>, Failure> {
+        let whole = extent == Extent::Whole;
+        self.count(|counts| {
+            counts.sessions += 1;
+            counts.whole += u64::from(whole);
+        });
+        let operator = Caller::operator(touched.tenant.clone());
+        let feed = &self.engine.index_feed;
+        let standing = feed.standing(&operator, &touched.session, extent).await?;
+        let Some(standing) = standing else {
             return Ok(None);
         };
         if stamp[0] != 0 && redacts(touched, &standing) {
-            return Ok(Some(Read::Untold));
+            return Ok(Some(Reading::Untold));
         }
-        let made = self.made(touched, standing, true).await?;
-        Ok(Some(Read::Made(made)))
-    }
-
-    async fn standing(
-        &self,
-        touched: &Touched,
-        extent: Extent,
-    ) -> Result<Option<Standing>, Failure> {
-        self.counting().sessions += 1;
-        let (tenant, session) = (&touched.tenant, &touched.session);
-        self.engine
-            .index_feed
-            .standing(tenant, session, extent)
-            .await
-    }
-
-    async fn made(
-        &self,
-        touched: &Touched,
-        standing: Standing,
-        whole: bool,
-    ) -> Result<Box<Made>, Failure> {
         let tenant = touched.tenant.clone();
-        aside(move || Box::new(made(&tenant, &standing, whole))).await
+        let update = aside(move || Box::new(made(&tenant, &standing, whole))).await?;
+        Ok(Some(Reading::Changed(update)))
     }
 
     /// A session that cannot be read costs itself: nothing of it is in the index until it changes.
@@ -141,7 +130,7 @@ impl LedgerFeed {
         known: Option<&IndexedSession>,
         failure: &Failure,
     ) -> Reading {
-        self.counting().unreadable += 1;
+        self.count(|counts| counts.unreadable += 1);
         let (session_id, code) = (&touched.session, failure.code);
         tracing::warn!(%session_id, %code, "a session cannot be read for the search index");
         let Some(known) = known else {
@@ -157,12 +146,10 @@ impl LedgerFeed {
             documents: Vec::new(),
         }))
     }
-}
 
-/// What was read.
-enum Read {
-    Made(Box<Made>),
-    Untold,
+    fn count(&self, add: impl FnOnce(&mut FeedCounts)) {
+        add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 /// Whether redactions are among what was touched.
@@ -177,8 +164,8 @@ fn redacts(touched: &Touched, standing: &Standing) -> bool {
     loose.any(|item| item.body.channel == Channel::Redaction && within(item.seq))
 }
 
-/// Whether a failure is the session's own, and not the store's.
-const fn is_its_own(failure: &Failure) -> bool {
+/// Whether a failure is one session's own, and not the store's.
+pub(crate) const fn is_of_session(failure: &Failure) -> bool {
     matches!(
         failure.code,
         ErrorCode::IntegrityError | ErrorCode::KeyMissing | ErrorCode::LimitExceeded

@@ -77,10 +77,9 @@ impl Kept {
     }
 
     fn searcher(&self) -> Searcher {
-        self.scanning()
-            .with_indexes(self.indexes())
-            .believing_for(Duration::ZERO)
-            .looking_through(self.most)
+        let mut searcher = self.scanning().with_indexes(self.indexes());
+        searcher.fresh = Duration::ZERO;
+        searcher.looking_through(self.most)
     }
 
     /// Brings the index into one of its states; what is there then.

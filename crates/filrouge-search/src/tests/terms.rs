@@ -71,7 +71,7 @@ fn said(field: Field, text: String) -> Spoken<'static> {
     let piece = Piece {
         field,
         part: None,
-        item: None,
+        seq: None,
         tool: None,
         at: None,
         text: Cow::Owned(text),
@@ -80,6 +80,7 @@ fn said(field: Field, text: String) -> Spoken<'static> {
         id: Cow::Borrowed("m"),
         role: Some(Role::User),
         created: 1,
+        seq: None,
         agent: None,
         pieces: vec![piece],
     }

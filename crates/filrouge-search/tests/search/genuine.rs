@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use filrouge_search::{Ask, Results, search};
+use filrouge_search::{Ask, Results};
 use filrouge_sources::{Library, Message, PartKind, Role, claude_code, codex, opencode};
 use filrouge_store::text_index::fold;
 use serde_json::Value;

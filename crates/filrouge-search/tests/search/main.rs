@@ -18,6 +18,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use filrouge_search::{Ask, Results, Searcher};
+use filrouge_sources::{Library, LibraryError};
+
+/// Searches a library by looking through it.
+fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
+    Searcher::new(library.clone()).search(ask, &|| false)
+}
+
 /// The genuine files at the repository's root.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

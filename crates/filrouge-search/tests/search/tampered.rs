@@ -1,13 +1,18 @@
 //! A ledger in which somebody has changed a record.
 
 use std::process::Command;
+use std::time::Duration;
 
 use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
-use filrouge_search::{Ask, search};
+use filrouge_search::ledger::{FeedCounts, LedgerFeed};
+use filrouge_search::{Ask, LedgerSearch, Results, Searcher};
 use filrouge_sources::ledger::LedgerSource;
 use filrouge_sources::{Library, ReadError, Source};
+use filrouge_sqlite::text_index::SqliteIndex;
 use filrouge_sqlite::{Options, SqliteLedger};
+use filrouge_store::text_index::TextIndex;
+use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::{Keyring, OsEntropy};
 use filrouge_types::{ItemBody, SessionId, SystemClock, TenantId, TurnStatus};
 
@@ -24,6 +29,10 @@ struct World {
 
 impl World {
     fn at(path: &Path) -> Self {
+        Self::indexed_by(path, Arc::new(MemoryIndex::default()))
+    }
+
+    fn indexed_by(path: &Path, index: Arc<dyn TextIndex>) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.enable_all().worker_threads(1).build().unwrap();
         let keyring = Arc::new(Keyring::single([7; 32]));
@@ -33,9 +42,25 @@ impl World {
         let engine = Engine::new(ledger, entropy, clock, Settings::default());
         Self {
             runtime,
-            engine: Arc::new(engine),
+            engine: Arc::new(engine.with_index(index)),
         }
     }
+
+    /// Searches by the index.
+    fn search(&self, ask: &Ask) -> (Results, FeedCounts) {
+        let index = self.engine.index_feed.index().unwrap().clone();
+        let feed = LedgerFeed::new(self.engine.clone(), index, Arc::new(SystemClock));
+        let feed = Arc::new(feed);
+        let runtime = self.runtime.handle().clone();
+        let caught_up = feed.catch_up(Duration::from_secs(60), &|| false);
+        assert!(self.runtime.block_on(caught_up).unwrap().done);
+        let ledger = LedgerSearch::new(self.engine.clone(), feed.clone(), operator(), runtime);
+        let searcher = Searcher::new(Library::new(Vec::new(), 0)).with_ledger(ledger);
+        let found = searcher.search(ask, &|| false).unwrap();
+        assert!(found.as_of.is_some());
+        (found, feed.counts())
+    }
+
     /// A session in which a person has said something.
     fn say(&self, id: &str, text: &str) {
         let session: SessionId = id.parse().unwrap();
@@ -89,6 +114,41 @@ pub(crate) fn python(path: &Path, script: &str) {
     assert!(output.status.success(), "{told}");
 }
 
+/// Writes zeroes over what was said in the session `b`.
+fn tamper(path: &Path) {
+    let script = "c.execute(\"UPDATE record SET body = zeroblob(length(body)) WHERE id IN (SELECT record_id FROM record_key \
+         WHERE session_pk = (SELECT pk FROM session WHERE session_id = 'b'))\")\n\
+         assert c.execute('SELECT changes()').fetchone()[0] > 0";
+    python(path, script);
+}
+
+#[test]
+fn what_no_record_says_any_more_is_not_shown_from_an_index() {
+    let store = tempfile::tempdir().unwrap();
+    let path = store.path().join("filrouge.db");
+    let index = || Arc::new(SqliteIndex::open(store.path().join("filrouge.index")).unwrap());
+    let ask = Ask {
+        query: "quince".to_owned(),
+        ..Ask::default()
+    };
+    let world = World::indexed_by(&path, index());
+    for id in ["a", "b", "c"] {
+        world.say(id, "Where is the quince?");
+    }
+    assert_eq!(world.search(&ask).0.total_sessions, 3);
+    drop(world);
+    tamper(&path);
+    let (found, counts) = World::indexed_by(&path, index()).search(&ask);
+    let mut ids: Vec<&str> = found.sessions.iter().map(|hit| &*hit.session.id).collect();
+    ids.sort_unstable();
+    assert_eq!((ids, found.total_sessions), (vec!["a", "c"], 2));
+    assert_eq!(
+        (counts.stale, counts.sessions),
+        (1, 0),
+        "it was not read again"
+    );
+}
+
 #[test]
 fn a_search_tells_of_sessions_that_were_tampered_with() {
     let store = tempfile::tempdir().unwrap();
@@ -98,10 +158,7 @@ fn a_search_tells_of_sessions_that_were_tampered_with() {
         world.say(id, "Where is the quince?");
     }
     drop(world);
-    let tamper = "c.execute(\"UPDATE record SET body = zeroblob(length(body)) WHERE id IN (SELECT record_id FROM record_key \
-         WHERE session_pk = (SELECT pk FROM session WHERE session_id = 'b'))\")\n\
-         assert c.execute('SELECT changes()').fetchone()[0] > 0";
-    python(&path, tamper);
+    tamper(&path);
     let world = World::at(&path);
     let source = Arc::new(world.seen());
     assert!(matches!(source.read("b"), Err(ReadError::Skipped(_))));

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
-use filrouge_engine::Caller;
-use filrouge_search::ledger;
 use filrouge_search::{Ask, Excerpt, Hit, Mode, Order, Results};
 use filrouge_sources::{LibraryError, Role};
-use filrouge_types::{ErrorCode, Failure, SessionId, Timestamp};
+use filrouge_types::{ErrorCode, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::Schema;
 use utoipa::{IntoParams, ToSchema};
@@ -168,23 +166,7 @@ pub(super) async fn find(State(app): State<App>, at: InTenant<may::Read, SearchQ
         (found, leave)
     });
     let (found, _leave) = done(found).await?;
-    let mut found = found.map_err(refused)?;
-    place_all(&app, &at.caller, &mut found).await?;
-    json(&page(found))
-}
-
-/// Names the items where the ledger was looked through: by its index, they are known already.
-async fn place_all(app: &App, caller: &Caller, found: &mut Results) -> Result<(), Failure> {
-    if found.as_of.is_some() {
-        return Ok(());
-    }
-    for hit in &mut found.sessions {
-        let Ok(session) = hit.session.id.parse::<SessionId>() else {
-            continue;
-        };
-        ledger::place(app.engine(), caller, &session, &mut hit.excerpts).await?;
-    }
-    Ok(())
+    json(&page(found.map_err(refused)?))
 }
 
 /// Set when it is dropped.

@@ -70,6 +70,7 @@ impl Talk {
         let end = (!matches!(kind, PartKind::Tool(_))).then_some(at);
         owner.parts.push(Part {
             id: id.into(),
+            seq: None,
             start: Some(at),
             end,
             kind,

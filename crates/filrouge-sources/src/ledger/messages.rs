@@ -215,6 +215,7 @@ impl Builder {
         }
         message.parts.push(Part {
             id: part_id(item, index),
+            seq: Some(item.seq),
             start: Some(at(item)),
             end: None,
             kind,
@@ -236,7 +237,7 @@ impl Builder {
                 call_id: std::mem::take(&mut call.call_id),
                 name: std::mem::take(&mut call.name),
                 input: std::mem::take(&mut call.input),
-                result: Some(item_name(item)),
+                result: Some(item.seq),
                 ..*result
             };
         }

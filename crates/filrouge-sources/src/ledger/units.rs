@@ -3,7 +3,7 @@
 //! A unit is a turn, or an item of no turn. What the messages of a unit are depends on the unit alone, but for two things: a
 //! result joins its call wherever that is, and of two messages with one id the later one is given another.
 
-use filrouge_types::{Item, Recorded, Session};
+use filrouge_types::{Recorded, Session};
 
 use super::{messages, rows};
 use crate::{Header, Message};
@@ -40,22 +40,4 @@ pub const fn loose_unit(seq: u64) -> u64 {
 #[must_use]
 pub fn header(session: &Session) -> Header {
     rows::header(session)
-}
-
-/// What an item is called: its id as it is, or its seq.
-pub(super) fn item_name(item: &Item) -> Box<str> {
-    match &item.body.item_id {
-        Some(id) => id.as_str().into(),
-        None => format!("seq-{}", item.seq).into(),
-    }
-}
-
-/// The seq that the id of a message or part tells by itself: those of items without ids do. Others are keys of items, the
-/// ids of parts without `:call` and `:result`, and with `.1`, `.2` … behind them for further parts of an item.
-#[must_use]
-pub fn seq_told_by(id: &str) -> Option<u64> {
-    let number = id.strip_prefix("seq-")?;
-    let number = number.split_once('.').map_or(number, |(seq, _)| seq);
-    let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-    number.parse().ok().filter(|_| digits)
 }

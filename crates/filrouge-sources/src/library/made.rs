@@ -106,6 +106,7 @@ pub fn message(id: &str, role: Role, parts: Vec<Part>) -> Message {
 pub fn part(id: &str, kind: PartKind) -> Part {
     Part {
         id: id.into(),
+        seq: None,
         start: None,
         end: None,
         kind,

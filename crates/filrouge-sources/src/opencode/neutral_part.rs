@@ -55,6 +55,7 @@ pub(super) fn read(owner: &Owner<'_>, text: &str) -> Result<Read, Refusal> {
     Ok(Read {
         part: Part {
             id: owner.part.into(),
+            seq: None,
             // A retry has only the time it was made.
             start: time.millis("start").or_else(|| time.millis("created")),
             end: time.millis("end"),

@@ -49,7 +49,8 @@ fn lines(hit: &Hit) -> Vec<String> {
     let mut lines = vec![printable(&hit.session.id)];
     for excerpt in &hit.excerpts {
         let text = printable(&excerpt.text).replace(['\n', '\t'], " ");
-        let id = excerpt.told_by().unwrap_or("");
+        let id = excerpt.part_id.as_ref().or(excerpt.message_id.as_ref());
+        let id = id.map_or("", |id| id);
         lines.push(format!("  {} {text}", printable(id)));
     }
     lines

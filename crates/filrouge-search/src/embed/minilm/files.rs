@@ -142,8 +142,7 @@ impl Installing {
         if read < bytes {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let digest = Sha256::digest(&content);
-        let sha256: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex::encode(Sha256::digest(&content));
         let mut missing = self.missing().into_iter();
         let found = missing.find(|file| file.sha256 == sha256);
         self.taken.extend(found.map(|file| (file, content)));
@@ -214,11 +213,7 @@ pub enum State {
 /// Looks at a folder: at names, sizes and the manifest, not at every byte.
 #[must_use]
 pub fn state(folder: &Path) -> State {
-    match check(folder) {
-        Ok(()) => State::Installed,
-        Err(Found::Nothing) => State::Absent,
-        Err(Found::Wrong(what)) => State::Wrong(what),
-    }
+    check(folder).err().unwrap_or(State::Installed)
 }
 
 /// Whether a folder has the model.
@@ -226,26 +221,26 @@ pub fn state(folder: &Path) -> State {
 /// # Errors
 /// [`EmbedError::Malformed`] telling which file is not what it must be.
 pub fn must_hold(folder: &Path) -> Result<(), EmbedError> {
-    check(folder).map_err(|found| match found {
-        Found::Nothing => EmbedError::Malformed(format!("no model in {}", folder.display())),
-        Found::Wrong(what) => EmbedError::Malformed(what),
-    })
+    match state(folder) {
+        State::Installed => Ok(()),
+        State::Absent => {
+            let what = format!("no model in {}", folder.display());
+            Err(EmbedError::Malformed(what))
+        }
+        State::Wrong(what) => Err(EmbedError::Malformed(what)),
+    }
 }
 
-enum Found {
-    Nothing,
-    Wrong(String),
-}
-
-fn check(folder: &Path) -> Result<(), Found> {
+/// Fails with another state than installed.
+fn check(folder: &Path) -> Result<(), State> {
     let path = folder.join(MANIFEST);
     let wrong = |path: &Path, what: &dyn std::fmt::Display| {
-        Found::Wrong(format!("{}: {what}", path.display()))
+        State::Wrong(format!("{}: {what}", path.display()))
     };
     let mut text = Vec::new();
     match File::open(&path) {
         Ok(file) => file.take(MANIFEST_MOST).read_to_end(&mut text),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(Found::Nothing),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(State::Absent),
         Err(e) => Err(e),
     }
     .map_err(|e| wrong(&path, &e))?;

@@ -21,7 +21,7 @@ fn document(said: String, at: usize) -> NewDocument {
     let piece = Piece {
         field: Field::Text,
         part: None,
-        item: None,
+        seq: None,
         tool: None,
         at: None,
         text: Cow::Owned(said),
@@ -30,6 +30,7 @@ fn document(said: String, at: usize) -> NewDocument {
         id: Cow::Owned(format!("m{at}")),
         role: Some(Role::User),
         created: i64::try_from(at).unwrap(),
+        seq: None,
         agent: None,
         pieces: vec![piece],
     };

@@ -9,7 +9,7 @@ use filrouge_store::text_index::memory::MemoryIndex;
 use filrouge_store::text_index::{
     Candidate, CandidateQuery, DocumentNo, IndexStatus, IndexUpdate, Known, Seen, TextIndex, Which,
 };
-use filrouge_types::Failure;
+use filrouge_types::{Clock as _, Failure};
 
 use super::world::*;
 
@@ -109,10 +109,10 @@ fn ask(world: &World, name: &str, ask: &Ask) -> Results {
     let runtime = world.runtime.handle().clone();
     let ledger = LedgerSearch::new(engine, feed, user(name), runtime);
     let library = Library::new(Vec::new(), 0);
-    let searcher = Searcher::new(library)
-        .with_ledger(ledger)
-        .with_clock(clock());
-    searcher.search(ask, &|| false).unwrap()
+    let searcher = Searcher::new(library).with_ledger(ledger);
+    let now = Some(clock().now().as_millis());
+    let ask = Ask { now, ..ask.clone() };
+    searcher.search(&ask, &|| false).unwrap()
 }
 
 fn questions() -> Vec<Ask> {
@@ -174,9 +174,10 @@ fn a_session_of_somebody_else_is_none() {
             let runtime = world.runtime.handle().clone();
             let ledger = LedgerSearch::new(engine, feed, user("ada"), runtime);
             let searcher = Searcher::new(Library::new(Vec::new(), 0));
-            let searcher = searcher.with_ledger(ledger).with_clock(clock());
+            let searcher = searcher.with_ledger(ledger);
             let ask = Ask {
                 query,
+                now: Some(clock().now().as_millis()),
                 ..Ask::default()
             };
             let answer = format!("{:?}", searcher.search(&ask, &|| false));

@@ -1,6 +1,7 @@
 //! The feed that keeps an index in step with a ledger.
 
 mod alone;
+mod edited;
 mod faulty;
 mod find;
 mod find_there;

@@ -74,10 +74,10 @@ proptest! {
             let _ = world.runtime.block_on(world.engine.sessions.link(&linker, id(&name), identity));
         }
         world.catch_up();
-        let keyring = world.engine.ledger().keyring();
+        let feed = &world.engine.index_feed;
         let makers = made.iter().map(|(caller, _)| caller);
         for caller in makers.chain(&asking) {
-            prop_assert_eq!(reached(&world, &reach_of(caller, keyring)), listed(&world, caller), "{:?}", caller);
+            prop_assert_eq!(reached(&world, &reach_of(feed, caller)), listed(&world, caller), "{:?}", caller);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use filrouge_engine::scopes::{DurablePolicy, ScopeOptions, TwoScopes};
-use filrouge_search::ledger::{Effort, LedgerFeed, Step, seqs_of};
+use filrouge_search::ledger::{Effort, LedgerFeed, Step};
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::hot::{HotBounds, MemoryHot};
 use filrouge_store::memory::MemoryLedger;
@@ -15,6 +15,7 @@ use filrouge_types::IdentityId;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::find::{indexed, nothing, query};
 use super::world::*;
 
 #[test]
@@ -307,21 +308,21 @@ fn a_hit_tells_the_seq_of_its_item() {
         &turn,
         vec![item(call), item(named), said("without a key")],
     );
-    let (caller, session) = (operator(), id("s"));
-    let seq = |id: &str| {
-        let ids = [id];
-        let found = seqs_of(&world.engine, &caller, &session, &ids);
-        world.runtime.block_on(found).unwrap()[0]
-    };
-    for (id, is) in [
-        ("seq-1", Some(1)),
-        ("p7", Some(2)),
-        ("v1.5", Some(3)),
-        ("v1.5.1", Some(3)),
-        ("seq-4", Some(4)),
-        ("seq-4.2", Some(4)),
-        ("nowhere", None),
+    world.catch_up();
+    let searcher = indexed(&world, &operator(), nothing());
+    for (word, seq) in [
+        ("question", 1),
+        ("bash", 2),
+        ("one", 3),
+        ("two", 3),
+        ("without", 4),
     ] {
-        assert_eq!(seq(id), is, "{id}");
+        let found = searcher.search(&query(word), &|| false).unwrap();
+        let seqs: Vec<_> = found.sessions[0]
+            .excerpts
+            .iter()
+            .map(|one| one.seq)
+            .collect();
+        assert_eq!(seqs, [Some(seq)], "{word}");
     }
 }

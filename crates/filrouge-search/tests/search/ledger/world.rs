@@ -175,7 +175,7 @@ pub(super) fn contents(index: &dyn TextIndex) -> Contents {
     all
 }
 
-fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
+pub(super) fn bodies(index: &dyn TextIndex, session: &IndexedSession) -> Vec<Vec<u8>> {
     let (reach, sessions) = (Reach::Shard(session.shard.clone()), [session.no]);
     let query = CandidateQuery {
         sessions: Some(&sessions),
