@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use filrouge_search as search;
+use filrouge_search::{Ask, Results, Searcher};
 use filrouge_sources::Library;
 use filrouge_sources::library::{history, list, stats};
 
@@ -137,7 +137,7 @@ impl Bench<'_> {
     fn searches(&mut self, library: &Library) -> Result<()> {
         let truth = &self.made.truth;
         for (needle, homes) in &truth.needles {
-            let found = search::search(library, &asks(needle, 500))?;
+            let found = searched(library, &asks(needle, 500))?;
             let mut ids: Vec<_> = found.sessions.iter().map(|h| &h.session.id).collect();
             let mut homes: Vec<_> = homes.iter().collect();
             ids.sort();
@@ -163,7 +163,7 @@ impl Bench<'_> {
     ) -> Result<()> {
         let ask = asks(query, 20);
         let product = asked(self.times, || {
-            search::search(library, &ask)?;
+            searched(library, &ask)?;
             Ok(())
         })?;
         let root = &self.made.root;
@@ -188,10 +188,14 @@ impl Bench<'_> {
     }
 }
 
-fn asks(query: &str, limit: usize) -> search::Ask {
-    search::Ask {
+fn searched(library: &Library, ask: &Ask) -> Result<Results> {
+    Ok(Searcher::new(library.clone()).search(ask, &|| false)?)
+}
+
+fn asks(query: &str, limit: usize) -> Ask {
+    Ask {
         query: query.to_owned(),
         limit,
-        ..search::Ask::default()
+        ..Ask::default()
     }
 }

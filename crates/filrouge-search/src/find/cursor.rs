@@ -4,8 +4,7 @@
 //! order is, whether meaning has a part in it, and how many matches of that session were shown when one session is
 //! searched alone. Nothing is kept between pages.
 
-use filrouge_sources::{Fingerprint, LibraryError};
-use serde::{Deserialize, Serialize};
+use filrouge_sources::LibraryError;
 
 use crate::ask::Ask;
 
@@ -13,7 +12,7 @@ use crate::ask::Ask;
 const PREFIX: &str = "search.";
 
 /// Where the next page begins.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// The score of the last session that was shown.
     pub(super) score: i64,
@@ -45,17 +44,38 @@ impl Cursor {
 
     /// What it says, with the fingerprint of its question.
     fn parts(text: &str) -> Option<(u64, Self)> {
-        let bytes = hex::decode(text.strip_prefix(PREFIX)?).ok()?;
-        let (parts, rest): ((u64, Self), _) = postcard::take_from_bytes(&bytes).ok()?;
+        let mut words = text.strip_prefix(PREFIX).unwrap_or_default().splitn(7, '.');
+        let asked = u64::from_str_radix(words.next()?, 16).ok()?;
+        let (now, score) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         // Days are counted from it.
-        jiff::Timestamp::from_millisecond(parts.1.now).ok()?;
-        rest.is_empty().then_some(parts)
+        jiff::Timestamp::from_millisecond(now).ok()?;
+        let updated = words.next()?.parse().ok()?;
+        let shown = words.next()?.parse().ok()?;
+        let embedded = words.next()?.parse::<u8>().ok()? == 1;
+        let id = words.next()?.to_owned();
+        let cursor = Self {
+            score,
+            updated,
+            id,
+            shown,
+            now,
+            embedded,
+        };
+        Some((asked, cursor))
     }
 
     pub(super) fn write(&self, ask: &Ask) -> String {
-        // Nothing that is written into memory fails.
-        let bytes = postcard::to_allocvec(&(fingerprint(ask), self)).unwrap_or_default();
-        format!("{PREFIX}{}", hex::encode(bytes))
+        let asked = fingerprint(ask);
+        let Self {
+            score,
+            updated,
+            id,
+            shown,
+            now,
+            embedded,
+        } = self;
+        let embedded = u8::from(*embedded);
+        format!("{PREFIX}{asked:x}.{now}.{score}.{updated}.{shown}.{embedded}.{id}")
     }
 
     /// Whether a session was on a page before.
@@ -74,7 +94,7 @@ pub fn begun(cursor: &str) -> Option<i64> {
     Cursor::parts(cursor).map(|(_, cursor)| cursor.now)
 }
 
-/// The same for the same query and filters, in every process.
+/// The same for the same query and filters, in every process (FNV-1a).
 fn fingerprint(ask: &Ask) -> u64 {
     let one_page = Ask {
         limit: 0,
@@ -84,7 +104,9 @@ fn fingerprint(ask: &Ask) -> u64 {
         now: None,
         ..ask.clone()
     };
-    Fingerprint::of(&format!("{one_page:?}")).0
+    let asked = format!("{one_page:?}");
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    asked.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]
@@ -113,21 +135,15 @@ mod tests {
             ..Ask::default()
         };
         assert!(Cursor::read(&text, &other).is_err());
-        let never = [i64::MIN, i64::MAX].map(|now| Cursor {
-            now,
-            ..cursor.clone()
-        });
-        let [before, behind] = never.map(|cursor| cursor.write(&ask));
-        let (cut, longer) = (&text[..text.len() - 2], format!("{text}00"));
         let wrong = [
             "",
             "search.",
-            "search.zz",
+            "search.1.2.3.4.5.0",
             "sessions.1.2",
-            cut,
-            &longer,
-            &before,
-            &behind,
+            "search.x.1.1.1.1.1.a",
+            // No moment.
+            &text.replacen(".7.", ".-9223372036854775808.", 1),
+            &text.replacen(".7.", ".9223372036854775807.", 1),
         ];
         for wrong in wrong {
             assert!(Cursor::read(wrong, &ask).is_err(), "{wrong}");
