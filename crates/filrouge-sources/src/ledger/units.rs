@@ -3,7 +3,7 @@
 //! A unit is a turn, or an item of no turn. What the messages of a unit are depends on the unit alone, but for two things: a
 //! result joins its call wherever that is, and of two messages with one id the later one is given another.
 
-use filrouge_types::{Recorded, Session};
+use filrouge_types::{Item, Recorded, Session};
 
 use super::{messages, rows};
 use crate::{Header, Message};
@@ -40,4 +40,12 @@ pub const fn loose_unit(seq: u64) -> u64 {
 #[must_use]
 pub fn header(session: &Session) -> Header {
     rows::header(session)
+}
+
+/// What an item is called: its id as it is, or its seq.
+pub(super) fn item_name(item: &Item) -> Box<str> {
+    match &item.body.item_id {
+        Some(id) => id.as_str().into(),
+        None => format!("seq-{}", item.seq).into(),
+    }
 }
