@@ -1,46 +1,8 @@
 //! JSON kept as text: read without loss, shown with line breaks.
 
-use std::borrow::Cow;
-
 use serde_json::value::RawValue;
 
 use crate::data::{told_json, told_value};
-
-/// The UTF-16 unit of the escape `\uXXXX` at `at`.
-fn unit(json: &[u8], at: usize) -> Option<u16> {
-    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
-    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-}
-
-/// Replaces escapes of lone surrogates, which no text can hold, by that of U+FFFD.
-pub(crate) fn heal(json: &str) -> Cow<'_, str> {
-    let bytes = json.as_bytes();
-    let (mut healed, mut kept, mut at) = (String::new(), 0, 0);
-    while let Some(step) = bytes
-        .get(at..)
-        .and_then(|rest| rest.iter().position(|b| *b == b'\\'))
-    {
-        let here = at + step;
-        at = match unit(bytes, here) {
-            None => here + 2,
-            Some(0xD800..=0xDBFF) if matches!(unit(bytes, here + 6), Some(0xDC00..=0xDFFF)) => {
-                here + 12
-            }
-            Some(0xD800..=0xDFFF) => {
-                healed.push_str(&json[kept..here]);
-                healed.push_str("\\ufffd");
-                kept = here + 6;
-                kept
-            }
-            Some(_) => here + 6,
-        };
-    }
-    if kept == 0 {
-        return Cow::Borrowed(json);
-    }
-    healed.push_str(&json[kept..]);
-    Cow::Owned(healed)
-}
 
 /// The text of a JSON string; `None` for any other value.
 pub(crate) fn string(json: &str) -> Option<String> {
@@ -133,18 +95,6 @@ mod tests {
     use filrouge_types::Members;
 
     use super::*;
-
-    #[test]
-    fn lone_surrogates_are_healed_and_pairs_stay() {
-        assert_eq!(heal(r#""a\ud83e\uddf5b""#), r#""a\ud83e\uddf5b""#);
-        assert_eq!(heal(r#""\ud83e x \uddf5""#), r#""\ufffd x \ufffd""#);
-        assert_eq!(heal(r#""\ud83e\ud83e\uddf5""#), r#""\ufffd\ud83e\uddf5""#);
-        assert_eq!(heal(r#""\\ud800""#), r#""\\ud800""#);
-        assert_eq!(string(&heal(r#""\udc00é""#)).unwrap(), "\u{fffd}é");
-        for torn in ["\\", "\\u", "\\ud80", "\\é", "\\ud800\\"] {
-            let _ = heal(torn);
-        }
-    }
 
     #[test]
     fn pretty_changes_only_white_space() {

@@ -74,7 +74,7 @@ pub(crate) enum Kind<'a> {
     Other(Cow<'a, str>),
 }
 
-/// Reads an item's parts; `json` has no escapes of lone surrogates ([`crate::json::heal`]).
+/// Reads an item's parts; `json` has no escapes of lone surrogates ([`filrouge_types::sound_json`]).
 pub(crate) fn parts(json: &str) -> Vec<Part<'_>> {
     let other = |json| Part {
         kind: Kind::Other(Cow::Borrowed(json)),

@@ -1,8 +1,7 @@
 //! When and why items lost their content.
 
-use filrouge_types::{Channel, Item, Timestamp};
+use filrouge_types::{Channel, Item, Timestamp, sound_json};
 
-use crate::json::heal;
 use crate::part::{Kind, parts};
 
 /// One redaction, as its item tells it.
@@ -42,7 +41,7 @@ impl Redactions {
 }
 
 fn read(item: &Item) -> Vec<Redaction> {
-    let json = heal(item.body.parts.as_str());
+    let json = sound_json(item.body.parts.as_str());
     let redaction = |kind| match kind {
         Kind::Redaction { seqs, reason, .. } => Some(Redaction {
             seqs,

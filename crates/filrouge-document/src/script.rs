@@ -3,9 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use filrouge_types::{Channel, Item, Timestamp, Turn, Variant};
+use filrouge_types::{Channel, Item, Timestamp, Turn, Variant, sound_json};
 
-use crate::json::heal;
 use crate::part::{Part, parts};
 use crate::words::began;
 
@@ -49,7 +48,10 @@ pub(crate) struct Placed<'s, 'a> {
 
 /// The contents of items, with what no text can hold made U+FFFD.
 pub(crate) fn contents(items: &[Item]) -> Vec<Cow<'_, str>> {
-    items.iter().map(|i| heal(i.body.parts.as_str())).collect()
+    items
+        .iter()
+        .map(|i| sound_json(i.body.parts.as_str()))
+        .collect()
 }
 
 impl<'a> Script<'a> {
@@ -73,7 +75,7 @@ impl<'a> Script<'a> {
         for (entry, _) in &moved {
             moved_of[*entry] += 1;
         }
-        let bilingual = items.iter().any(|i| i.body.variant == Variant::Translated);
+        let bilingual = items.iter().any(|i| i.body.variant != Variant::default());
         Self {
             entries,
             results,

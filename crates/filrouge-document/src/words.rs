@@ -1,6 +1,6 @@
 //! The words both documents use.
 
-use filrouge_types::{Channel, Item, Members, Role, Session, Timestamp, Turn, TurnStatus, Variant};
+use filrouge_types::{Channel, Item, Members, Role, Session, Timestamp, Turn, TurnStatus};
 
 /// A session's heading.
 pub(crate) fn title(session: &Session) -> &str {
@@ -82,11 +82,7 @@ pub(crate) fn variant(item: &Item, bilingual: bool, turn: Option<&Turn>) -> Opti
     }
     let copied = turn.is_some_and(|t| t.answer_translated_is_fallback)
         && item.body.channel == Channel::Final;
-    Some(match item.body.variant {
-        Variant::Neutral => "neutral",
-        Variant::Translated if copied => "translated, a copy of the neutral answer",
-        Variant::Translated => "translated",
-    })
+    Some(item.body.variant.shown(copied))
 }
 
 /// What there is to say of a turn beside its number and status: the name and the value.
@@ -94,9 +90,9 @@ pub(crate) fn turn_facts(turn: &Turn) -> Vec<(&'static str, &str)> {
     let mut facts = Vec::new();
     let mut add = |name, value| facts.extend(std::iter::zip([name], value));
     add("asked by", turn.identity_id.as_ref().map(|i| i.as_str()));
-    add("pipeline", turn.pipeline_name.as_deref());
-    add("consultant", turn.consultant.as_deref());
-    add("repository", turn.repository.as_deref());
+    for label in turn.application.labels() {
+        add(label.title, label.value);
+    }
     facts
 }
 

@@ -3,8 +3,6 @@
 //! All keys of a store are one note, so that they live and are backed up with the data they open; of a key's secret
 //! only a hash is kept.
 
-use std::fmt;
-
 use filrouge_store::Ledger;
 use filrouge_types::{ErrorCode, Failure, IdentityId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -25,57 +23,21 @@ const NAME_MAX: usize = 256;
 /// How often a change is tried when others change the note at the same time.
 const ATTEMPTS: usize = 20;
 
-/// What a caller is to a server (DESIGN §8); what each may do is in `docs/access.md`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// An application that acts for its end users.
-    Service,
-    /// One end user.
-    User,
-    /// Reads the whole tenant and writes nothing.
-    Auditor,
-    /// May do everything in the tenant.
-    Admin,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 4] = [Self::Service, Self::User, Self::Auditor, Self::Admin];
-
-    /// The role's word.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Service => "service",
-            Self::User => "user",
-            Self::Auditor => "auditor",
-            Self::Admin => "admin",
-        }
+filrouge_types::words!(
+    /// What a caller is to a server (DESIGN §8); what each may do is in `docs/access.md`.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Role: "role" {
+        /// An application that acts for its end users.
+        Service => "service",
+        /// One end user.
+        User => "user",
+        /// Reads the whole tenant and writes nothing.
+        Auditor => "auditor",
+        /// May do everything in the tenant.
+        Admin => "admin",
     }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The text names no role.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no such role; known: service, user, auditor, admin")]
-pub struct UnknownRole;
-
-impl std::str::FromStr for Role {
-    type Err = UnknownRole;
-
-    fn from_str(text: &str) -> Result<Self, UnknownRole> {
-        Self::ALL
-            .into_iter()
-            .find(|role| role.as_str() == text)
-            .ok_or(UnknownRole)
-    }
-}
+);
 
 /// A key as it is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, IdentityId, JsonText, Role, SessionId, TenantId, Turn, TurnId,
+    Channel, ErrorCode, Failure, IdentityId, ItemBody, Role, SessionId, TenantId, Turn, TurnId,
     TurnStatus, Variant,
 };
 
 use crate::caller::Caller;
 use crate::engine::Engine;
-use crate::requests::{CreateSession, FinalizeTurn, StartTurn, text_item};
+use crate::requests::{CreateSession, FinalizeTurn, StartTurn};
 use crate::turns::{ListTurns, Told};
 
 #[cfg(test)]
@@ -398,15 +398,11 @@ fn page(limit: usize, cursor: Option<String>) -> ListTurns {
 fn request(turn: &Turn) -> StartTurn {
     let is_final = turn.status == TurnStatus::Finalized;
     let translated = turn.answer_translated.as_ref().filter(|_| is_final);
-    let answer =
-        |text: &JsonText| text_item(Role::Assistant, Channel::Final, Variant::Translated, text);
+    let answer = |text| ItemBody::said(Role::Assistant, Channel::Final, Variant::Translated, text);
     StartTurn {
         question_neutral: turn.question_neutral.clone(),
         question_translated: turn.question_translated.clone(),
-        translate_chat: turn.translate_chat,
-        pipeline_name: turn.pipeline_name.clone(),
-        consultant: turn.consultant.clone(),
-        repository: turn.repository.clone(),
+        application: turn.application.clone(),
         metadata: Some(turn.metadata.clone()).filter(|m| m.as_str() != "{}"),
         items: translated.map(answer).into_iter().collect(),
         answer_neutral: turn.answer_neutral.clone().filter(|_| is_final),

@@ -60,8 +60,8 @@ pub use requests::{
     LinkSession, PatchSession, RecordEvent, RedactTurn, ReplaceTurn, StartTurn,
 };
 pub use secrets::{
-    CredentialPolicy, MaskStream, Masked, SecretStream, TurnSecrets, UnknownPolicy, credentials,
-    mask_json, mask_text,
+    CredentialPolicy, MaskStream, Masked, SecretStream, TurnSecrets, credentials, mask_json,
+    mask_text,
 };
 pub use settings::{RecordPolicies, Settings};
 pub use stats::{Origin, SessionStatistics, Statistics, Tokens, TurnsByStatus, usage_tokens};

@@ -2,8 +2,8 @@
 
 use filrouge_store::rules::TURN_ITEMS_MAX;
 use filrouge_types::{
-    Channel, EventKey, IdentityId, ItemBody, JsonText, ProjectId, RawJson, RequestId, Role,
-    SessionId, SessionStatus, Timestamp, Variant, object, objects,
+    Application, ApplicationReader, EventKey, IdentityId, ItemBody, JsonText, ProjectId, RawJson,
+    RequestId, SessionId, SessionStatus, Timestamp, object, objects,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -13,89 +13,74 @@ use serde::{Deserialize, Deserializer};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateSession {
     /// Its id; made up when absent.
-    #[serde(default)]
     pub session_id: Option<SessionId>,
     /// Its title.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub title: Option<Box<str>>,
     /// Its project.
-    #[serde(default)]
     pub project_id: Option<ProjectId>,
     /// Its team (DESIGN §11); no body of a request names it.
     #[serde(skip)]
     pub team_id: Option<Box<str>>,
     /// The session that started it.
-    #[serde(default)]
     pub parent_session_id: Option<SessionId>,
     /// The application's data, a JSON object.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
 }
 
 /// Starts a turn; with `items` and `answer_neutral` a whole finished turn in one call.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StartTurn {
     /// The caller's key of the turn.
     pub request_id: RequestId,
     /// The question in the neutral language.
-    #[serde(default)]
     pub question_neutral: Option<JsonText>,
     /// The question in the user's language.
-    #[serde(default)]
     pub question_translated: Option<JsonText>,
-    /// Whether the chat is translated.
-    #[serde(default)]
-    pub translate_chat: bool,
-    /// The pipeline that answers.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
-    pub pipeline_name: Option<Box<str>>,
-    /// The consultant that answers.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
-    pub consultant: Option<Box<str>>,
-    /// The repository it is about.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
-    pub repository: Option<Box<str>>,
+    /// What the application says of it, its members among those of the request.
+    #[serde(skip)]
+    pub application: Application,
     /// The application's data, a JSON object.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
     /// Allow-listed members become metadata of the question; all others are forgotten.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub runtime_context: Option<RawJson>,
     /// Items that stand behind the question.
     #[serde(default, deserialize_with = "items")]
     pub items: Vec<ItemBody>,
     /// The answer: closes the turn as finalized.
-    #[serde(default)]
     pub answer_neutral: Option<JsonText>,
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]
     pub release: bool,
 }
 
+impl<'de> Deserialize<'de> for StartTurn {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let mut application = ApplicationReader::default();
+        let request = Self::deserialize(application.beside(d))?;
+        Ok(Self {
+            application: application.read,
+            ..request
+        })
+    }
+}
+
 impl StartTurn {
     /// A start that says nothing but its key, for callers that fill in the rest.
     #[must_use]
-    pub const fn new(request_id: RequestId) -> Self {
+    pub fn new(request_id: RequestId) -> Self {
         Self {
             request_id,
             question_neutral: None,
             question_translated: None,
-            translate_chat: false,
-            pipeline_name: None,
-            consultant: None,
-            repository: None,
+            application: Application::default(),
             metadata: None,
             runtime_context: None,
             items: Vec::new(),
@@ -115,10 +100,8 @@ pub struct AppendItems {
     #[serde(deserialize_with = "items")]
     pub items: Vec<ItemBody>,
     /// The seq the session must stand at.
-    #[serde(default)]
     pub expected_seq: Option<u64>,
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]
@@ -144,23 +127,17 @@ impl AppendItems {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinalizeTurn {
     /// Must be the turn's, when given.
-    #[serde(default)]
     pub request_id: Option<RequestId>,
     /// The answer in the neutral language.
-    #[serde(default)]
     pub answer_neutral: Option<JsonText>,
     /// The answer in the user's language.
-    #[serde(default)]
     pub answer_translated: Option<JsonText>,
     /// Whether the translated answer is a copy; a supplied translation wins over it.
-    #[serde(default)]
     pub answer_translated_is_fallback: Option<bool>,
     /// Merged over the turn's metadata.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]
@@ -176,7 +153,6 @@ pub struct ErrorBody {
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
     pub code: Box<str>,
     /// A sentence about it.
-    #[serde(default)]
     pub message: Option<JsonText>,
     /// Whether trying again can help.
     #[serde(default)]
@@ -192,10 +168,8 @@ pub struct FailTurn {
     #[serde(deserialize_with = "object")]
     pub error: ErrorBody,
     /// What was shown so far.
-    #[serde(default)]
     pub partial_text: Option<JsonText>,
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]
@@ -208,10 +182,8 @@ pub struct FailTurn {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelTurn {
     /// What was shown so far.
-    #[serde(default)]
     pub partial_text: Option<JsonText>,
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]
@@ -257,7 +229,6 @@ pub struct PatchSession {
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<Option<RawJson>>,
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]
@@ -270,11 +241,9 @@ pub struct PatchSession {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CloseSession {
     /// Why, at most 4096 bytes; stays in the journal.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub reason: Option<Box<str>>,
     /// The fence of the lease that the session is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]
@@ -301,10 +270,8 @@ pub struct RecordEvent {
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Word))]
     pub kind: Box<str>,
     /// When it happened; now when absent.
-    #[serde(default)]
     pub at: Option<Timestamp>,
     /// The application's data, a JSON object.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub detail: Option<RawJson>,
 }
@@ -325,20 +292,6 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 /// A value that can be left out and not be taken away.
 fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
     T::deserialize(d).map(Some)
-}
-
-/// An item whose one part is a text.
-pub(crate) fn text_item(
-    role: Role,
-    channel: Channel,
-    variant: Variant,
-    text: &JsonText,
-) -> ItemBody {
-    let parts = format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token());
-    ItemBody {
-        variant,
-        ..ItemBody::new(role, channel, RawJson::from_checked(parts))
-    }
 }
 
 pub(crate) fn optional_bytes(text: Option<&str>) -> Vec<u8> {

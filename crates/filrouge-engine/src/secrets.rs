@@ -22,7 +22,7 @@ mod turn;
 mod verdict;
 
 pub use json::mask_json;
-pub use mask::{CredentialPolicy, Masked, UnknownPolicy, credentials, mask_text};
+pub use mask::{CredentialPolicy, Masked, credentials, mask_text};
 pub use stream::MaskStream;
 pub use turn::{SecretStream, TurnSecrets};
 

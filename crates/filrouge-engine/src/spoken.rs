@@ -12,7 +12,8 @@ use filrouge_store::command::{Interrupt, NewSession, SINCE_EVER, Scope, Write};
 use filrouge_store::hot::KeepItems;
 use filrouge_store::record::StartEvent;
 use filrouge_types::{
-    ErrorCode, Failure, ItemBody, RawJson, RequestId, SessionId, TenantId, Turn, TurnId, TurnStatus,
+    Application, ErrorCode, Failure, ItemBody, RawJson, RequestId, SessionId, TenantId, Turn,
+    TurnId, TurnStatus,
 };
 
 pub use utterance::{TurnEnd, Unfinished, Utterance, UtteranceHead, mark_of};
@@ -67,10 +68,7 @@ impl Turns {
             identity_id: scope.viewer.identity().cloned(),
             fingerprint,
             replaces: None,
-            translate_chat: false,
-            pipeline_name: None,
-            consultant: None,
-            repository: None,
+            application: Application::default(),
             metadata: self.hashed(&scope.tenant, request.metadata),
         };
         let session = NewSession::bare(session);

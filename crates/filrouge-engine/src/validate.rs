@@ -212,13 +212,14 @@ impl Limits {
                 ),
             );
         }
-        self.object(item.metadata.as_ref(), &format!("items[{index}].metadata"))?;
-        self.object(item.usage.as_ref(), &format!("items[{index}].usage"))?;
-        self.label(item.agent.as_deref(), "agent")?;
-        self.label(item.model.as_deref(), "model")?;
-        let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
-        let bytes = item.parts.as_str().len() + optional(&item.metadata) + optional(&item.usage);
-        self.size(bytes, &format!("items[{index}]"))
+        let around = item.around();
+        for (name, json) in around.objects {
+            self.object(json.as_ref(), &format!("items[{index}].{name}"))?;
+        }
+        for (name, label) in around.labels {
+            self.label(label.as_deref(), name)?;
+        }
+        self.size(item.bytes(), &format!("items[{index}]"))
     }
 
     pub(crate) fn label(&self, text: Option<&str>, field: &str) -> Result<(), Failure> {

@@ -3,74 +3,40 @@
 use filrouge_sources::{MessageError, Part, PartKind};
 use serde::{Deserialize, Serialize};
 
-/// Which text of a message it is. Their order is stored: new ones come last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Field {
-    /// The session's title.
-    Title,
-    /// What somebody said.
-    Text,
-    /// What an agent thought.
-    Reasoning,
-    /// A tool's name.
-    Tool,
-    /// The arguments of a call, as JSON.
-    ToolInput,
-    /// What a tool gave.
-    ToolOutput,
-    /// What a tool failed with.
-    ToolError,
-    /// What a tool calls what it did.
-    ToolTitle,
-    /// A file's name or address.
-    File,
-    /// A file that was changed.
-    Patch,
-    /// The summary of a compaction.
-    Summary,
-    /// The error a message ended in.
-    Error,
-    /// What is kept as written, as JSON.
-    Other,
-}
+filrouge_types::words!(
+    /// Which text of a message it is. Their order is stored: new ones come last.
+    #[derive(Serialize, Deserialize)]
+    pub enum Field: "field" {
+        /// The session's title.
+        Title => "title",
+        /// What somebody said.
+        Text => "text",
+        /// What an agent thought.
+        Reasoning => "reasoning",
+        /// A tool's name.
+        Tool => "tool",
+        /// The arguments of a call, as JSON.
+        ToolInput => "tool_input",
+        /// What a tool gave.
+        ToolOutput => "tool_output",
+        /// What a tool failed with.
+        ToolError => "tool_error",
+        /// What a tool calls what it did.
+        ToolTitle => "tool_title",
+        /// A file's name or address.
+        File => "file",
+        /// A file that was changed.
+        Patch => "patch",
+        /// The summary of a compaction.
+        Summary => "summary",
+        /// The error a message ended in.
+        Error => "error",
+        /// What is kept as written, as JSON.
+        Other => "other",
+    }
+);
 
 impl Field {
-    /// The word for it in answers.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Title => "title",
-            Self::Text => "text",
-            Self::Reasoning => "reasoning",
-            Self::Tool => "tool",
-            Self::ToolInput => "tool_input",
-            Self::ToolOutput => "tool_output",
-            Self::ToolError => "tool_error",
-            Self::ToolTitle => "tool_title",
-            Self::File => "file",
-            Self::Patch => "patch",
-            Self::Summary => "summary",
-            Self::Error => "error",
-            Self::Other => "other",
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 13] = [
-        Self::Title,
-        Self::Text,
-        Self::Reasoning,
-        Self::Tool,
-        Self::ToolInput,
-        Self::ToolOutput,
-        Self::ToolError,
-        Self::ToolTitle,
-        Self::File,
-        Self::Patch,
-        Self::Summary,
-        Self::Error,
-        Self::Other,
-    ];
-
     /// Whether it is JSON, of which the strings are searched as they read, too.
     pub(crate) const fn is_json(self) -> bool {
         matches!(self, Self::ToolInput | Self::Other)

@@ -1,85 +1,58 @@
 //! What was left out of a foreign history, and why (DESIGN P9).
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)?) => {
-        /// Why a file or folder of a foreign history was left out.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[non_exhaustive]
-        pub enum SkipReason { $($(#[$doc])* $variant),+ }
-
-        impl SkipReason {
-            /// All reasons.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The stable word for JSON and reports.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-        }
-    };
-}
-
-reasons! {
-    /// The file has no byte.
-    Empty = "empty",
-    /// The file ends in the middle of its JSON, or holds NUL bytes where text was to come.
-    Torn = "torn",
-    /// The file is not UTF-8.
-    NotUtf8 = "not_utf8",
-    /// The file is not the JSON it should be.
-    Malformed = "malformed",
-    /// An object that has to be understood names one key twice.
-    DuplicateKey = "duplicate_key",
-    /// The JSON is nested deeper than the ledger takes.
-    TooDeep = "too_deep",
-    /// The file is larger than a source reads.
-    TooLarge = "too_large",
-    /// A field that is needed is absent or of another type.
-    BadField = "bad_field",
-    /// The id inside the file is not the one of its path.
-    IdMismatch = "id_mismatch",
-    /// The name of the file or folder gives no usable id.
-    BadName = "bad_name",
-    /// The same id was read already.
-    DuplicateId = "duplicate_id",
-    /// A symbolic link; none is followed.
-    Symlink = "symlink",
-    /// Something else than the file or folder that belongs there.
-    WrongKind = "wrong_kind",
-    /// Records of a kind this version does not know.
-    UnknownKind = "unknown_kind",
-    /// The operating system refuses to read it.
-    Unreadable = "unreadable",
-    /// A folder of messages whose session has no file.
-    OrphanMessages = "orphan_messages",
-    /// A folder of parts whose message has no file.
-    OrphanParts = "orphan_parts",
-    /// An answer that is still being written, or was when its program died.
-    Incomplete = "incomplete",
-    /// The same session is read from a newer generation.
-    Shadowed = "shadowed",
-    /// A database, which this version does not read.
-    Database = "database",
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+filrouge_types::words!(
+    /// Why a file or folder of a foreign history was left out.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum SkipReason: "reason" {
+        /// The file has no byte.
+        Empty => "empty",
+        /// The file ends in the middle of its JSON, or holds NUL bytes where text was to come.
+        Torn => "torn",
+        /// The file is not UTF-8.
+        NotUtf8 => "not_utf8",
+        /// The file is not the JSON it should be.
+        Malformed => "malformed",
+        /// An object that has to be understood names one key twice.
+        DuplicateKey => "duplicate_key",
+        /// The JSON is nested deeper than the ledger takes.
+        TooDeep => "too_deep",
+        /// The file is larger than a source reads.
+        TooLarge => "too_large",
+        /// A field that is needed is absent or of another type.
+        BadField => "bad_field",
+        /// The id inside the file is not the one of its path.
+        IdMismatch => "id_mismatch",
+        /// The name of the file or folder gives no usable id.
+        BadName => "bad_name",
+        /// The same id was read already.
+        DuplicateId => "duplicate_id",
+        /// A symbolic link; none is followed.
+        Symlink => "symlink",
+        /// Something else than the file or folder that belongs there.
+        WrongKind => "wrong_kind",
+        /// Records of a kind this version does not know.
+        UnknownKind => "unknown_kind",
+        /// The operating system refuses to read it.
+        Unreadable => "unreadable",
+        /// A folder of messages whose session has no file.
+        OrphanMessages => "orphan_messages",
+        /// A folder of parts whose message has no file.
+        OrphanParts => "orphan_parts",
+        /// An answer that is still being written, or was when its program died.
+        Incomplete => "incomplete",
+        /// The same session is read from a newer generation.
+        Shadowed => "shadowed",
+        /// A database, which this version does not read.
+        Database => "database",
     }
-}
-
-impl Serialize for SkipReason {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(self.as_str())
-    }
-}
+);
 
 /// One thing that was left out: where, why, and what exactly. Never holds conversation text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, thiserror::Error)]

@@ -155,15 +155,17 @@ pub struct SessionFilter {
     pub title: Option<Box<str>>,
 }
 
-/// Whether a session may have several open turns (DESIGN §4.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum ConcurrentTurns {
-    /// It may.
-    #[default]
-    Allow,
-    /// A start is refused while a turn is open.
-    Reject,
-}
+filrouge_types::words!(
+    /// Whether a session may have several open turns (DESIGN §4.6).
+    #[derive(Default, Serialize, Deserialize)]
+    pub enum ConcurrentTurns: "policy of open turns" {
+        /// It may.
+        #[default]
+        Allow => "allow",
+        /// A start is refused while a turn is open.
+        Reject => "reject",
+    }
+);
 
 /// Starts a turn, or a whole one in one commit when the batch closes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]

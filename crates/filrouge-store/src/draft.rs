@@ -45,34 +45,23 @@ pub fn is_stream_key(id: &ItemId) -> bool {
     name.is_some_and(|(name, _)| name.len() == 16 && name.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// What grows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PieceKind {
-    /// Text that is said.
-    Text,
-    /// A refusal.
-    Refusal,
-    /// Reasoning.
-    Reasoning,
-    /// A call of a tool: its arguments.
-    ToolCall,
-    /// Something that came whole: its JSON.
-    Whole,
-}
+filrouge_types::words!(
+    /// What grows.
+    pub enum PieceKind: "kind of a piece" {
+        /// Text that is said.
+        Text = 0 => "text",
+        /// A refusal.
+        Refusal = 1 => "refusal",
+        /// Reasoning.
+        Reasoning = 2 => "reasoning",
+        /// A call of a tool: its arguments.
+        ToolCall = 3 => "tool_call",
+        /// Something that came whole: its JSON.
+        Whole = 4 => "whole",
+    }
+);
 
 impl PieceKind {
-    /// The word used in JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Refusal => "refusal",
-            Self::Reasoning => "reasoning",
-            Self::ToolCall => "tool_call",
-            Self::Whole => "whole",
-        }
-    }
-
     /// Whether it can be part of what is said.
     #[must_use]
     pub const fn is_said(self) -> bool {
@@ -80,24 +69,11 @@ impl PieceKind {
     }
 
     const fn code(self) -> u8 {
-        match self {
-            Self::Text => 0,
-            Self::Refusal => 1,
-            Self::Reasoning => 2,
-            Self::ToolCall => 3,
-            Self::Whole => 4,
-        }
+        self as u8
     }
 
-    const fn from_code(code: u8) -> Option<Self> {
-        Some(match code {
-            0 => Self::Text,
-            1 => Self::Refusal,
-            2 => Self::Reasoning,
-            3 => Self::ToolCall,
-            4 => Self::Whole,
-            _ => return None,
-        })
+    fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 

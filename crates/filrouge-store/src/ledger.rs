@@ -25,31 +25,19 @@ pub struct Position {
     pub link: [u8; MAC_BYTES],
 }
 
-/// What an answered write has survived (P1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// It is on disk.
-    Flushed,
-    /// The store keeps it, and flushes it when it sees fit: a power cut may take it.
-    Buffered,
-    /// It is on this machine's disk, and waits for the store (DESIGN §6).
-    Spooled,
-    /// It is in memory and gone with the process.
-    Ephemeral,
-}
-
-impl Durability {
-    /// The word of the `Filrouge-Durability` header.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Flushed => "flushed",
-            Self::Buffered => "buffered",
-            Self::Spooled => "spooled",
-            Self::Ephemeral => "ephemeral",
-        }
+filrouge_types::words!(
+    /// What an answered write has survived (P1).
+    pub enum Durability: "durability" {
+        /// It is on disk.
+        Flushed => "flushed",
+        /// The store keeps it, and flushes it when it sees fit: a power cut may take it.
+        Buffered => "buffered",
+        /// It is on this machine's disk, and waits for the store (DESIGN §6).
+        Spooled => "spooled",
+        /// It is in memory and gone with the process.
+        Ephemeral => "ephemeral",
     }
-}
+);
 
 /// How a store is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -29,7 +29,6 @@ pub use agents::agents;
 pub use changes::{ChangeCursor, ChangeKind, ChangePage, SessionChange};
 pub use checkpoints::NewestCheckpoint;
 pub use drafts::DraftNews;
-pub use filrouge_types::text_of;
 pub use items::ItemPage;
 pub use lists::{SessionPage, TurnOrder, TurnPage, TurnQuery};
 pub(crate) use project::Fresh;

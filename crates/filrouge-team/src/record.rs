@@ -7,29 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::{Cut, Message};
 
-/// How a session stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Somebody speaks, or is about to.
-    Active,
-    /// It waits for a human.
-    Paused,
-    /// It has ended.
-    Completed,
-}
-
-impl Status {
-    /// The word for it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Completed => "completed",
-        }
+filrouge_types::words!(
+    /// How a session stands.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Status: "status of a team" {
+        /// Somebody speaks, or is about to.
+        Active => "active",
+        /// It waits for a human.
+        Paused => "paused",
+        /// It has ended.
+        Completed => "completed",
     }
-}
+);
 
 /// The state that is kept at a hand-over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

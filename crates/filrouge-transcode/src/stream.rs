@@ -17,21 +17,21 @@ mod provider_error;
 
 use framing::{Frame, Framing};
 
-crate::format::formats! {
+filrouge_types::words!(
     /// What a stream is written in.
-    StreamFormat ("openai-chat, openai-responses, anthropic, gemini, ag-ui") {
+    pub enum StreamFormat: "format" {
         /// Chunks or a response of OpenAI's Chat Completions.
-        OpenaiChat = "openai-chat",
+        OpenaiChat => "openai-chat",
         /// Events or a response of OpenAI's Responses.
-        OpenaiResponses = "openai-responses",
+        OpenaiResponses => "openai-responses",
         /// Events or a message of Anthropic's Messages.
-        Anthropic = "anthropic",
+        Anthropic => "anthropic",
         /// Responses of Gemini's streamGenerateContent or generateContent.
-        Gemini = "gemini",
+        Gemini => "gemini",
         /// Events of AG-UI.
-        AgUi = "ag-ui",
+        AgUi => "ag-ui",
     }
-}
+);
 
 /// One format's events.
 trait Events: Send {

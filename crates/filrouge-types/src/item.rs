@@ -4,98 +4,22 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{ItemId, RawJson, Timestamp, TurnId};
+use crate::words::stored_words;
+use crate::{ItemId, JsonText, RawJson, Timestamp, TurnId, Variant};
 
-/// A word that is not in the closed list it was looked up in.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {what} {name:?}; known: {known}")]
-pub struct UnknownName {
-    /// The list's subject.
-    pub what: &'static str,
-    /// The word that was given.
-    pub name: String,
-    /// The words of the list.
-    pub known: &'static str,
-}
-
-macro_rules! closed_words {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $known:literal, { $($(#[$vdoc:meta])* $variant:ident = $code:literal $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $name { $($(#[$vdoc])* $variant),+ }
-
-        impl $name {
-            /// The word used in JSON, SQL and documents.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            /// The byte used in stored records (docs/format.md).
-            #[must_use]
-            pub const fn code(self) -> u8 {
-                match self { $(Self::$variant => $code),+ }
-            }
-
-            /// The value of a stored byte.
-            #[must_use]
-            pub const fn from_code(code: u8) -> Option<Self> {
-                match code { $($code => Some(Self::$variant),)+ _ => None }
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = UnknownName;
-            fn from_str(word: &str) -> Result<Self, UnknownName> {
-                match word {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err(UnknownName { what: $what, name: word.to_owned(), known: $known }),
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-                s.serialize_str(self.as_str())
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                String::deserialize(d)?.parse().map_err(de::Error::custom)
-            }
-        }
-    };
-}
-pub(crate) use closed_words;
-
-closed_words!(
+stored_words!(
     /// Who an item comes from.
-    Role, "role", "user, assistant, tool, system", {
-    /// The person.
-    User = 0 "user",
-    /// The agent.
-    Assistant = 1 "assistant",
-    /// A tool.
-    Tool = 2 "tool",
-    /// The application or filrouge itself.
-    System = 3 "system",
-});
-
-closed_words!(
-    /// Which of a pair of languages an item is in.
-    Variant, "variant", "neutral, translated", {
-    /// The language prompts are made of.
-    Neutral = 0 "neutral",
-    /// The user's language.
-    Translated = 1 "translated",
-});
+    pub enum Role: "role" {
+        /// The person.
+        User = 0 => "user",
+        /// The agent.
+        Assistant = 1 => "assistant",
+        /// A tool.
+        Tool = 2 => "tool",
+        /// The application or filrouge itself.
+        System = 3 => "system",
+    }
+);
 
 macro_rules! channels {
     ($($(#[$doc:meta])* $variant:ident = $code:literal $word:literal),+ $(,)?) => {
@@ -196,46 +120,36 @@ impl<'de> Deserialize<'de> for Channel {
     }
 }
 
-fn neutral() -> Variant {
-    Variant::Neutral
-}
-
 /// An item as a caller gives it, before the store has given it a seq.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewItem))]
 pub struct ItemBody {
     /// The caller's key, unique in the session; without one a retry is not promised to be safe.
-    #[serde(default)]
     pub item_id: Option<ItemId>,
     /// Who it comes from.
     pub role: Role,
     /// What it is.
     pub channel: Channel,
     /// The language it is in.
-    #[serde(default = "neutral")]
+    #[serde(default)]
     pub variant: Variant,
     /// The content: a JSON array of objects with a `type`, kept byte for byte.
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::Part>))]
     pub parts: RawJson,
     /// The agent that spoke.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
     pub agent: Option<Box<str>>,
     /// The model that wrote it.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
     pub model: Option<Box<str>>,
     /// Token counts and costs, a JSON object.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub usage: Option<RawJson>,
     /// Anything else, a JSON object.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub metadata: Option<RawJson>,
     /// The caller's time of it.
-    #[serde(default)]
     pub occurred_at: Option<Timestamp>,
 }
 
@@ -247,13 +161,73 @@ impl ItemBody {
             item_id: None,
             role,
             channel,
-            variant: Variant::Neutral,
+            variant: Variant::default(),
             parts,
             agent: None,
             model: None,
             usage: None,
             metadata: None,
             occurred_at: None,
+        }
+    }
+
+    /// An item that says this text.
+    #[must_use]
+    pub fn said(role: Role, channel: Channel, variant: Variant, text: &JsonText) -> Self {
+        let parts = format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token());
+        Self {
+            variant,
+            ..Self::new(role, channel, RawJson::from_checked(parts))
+        }
+    }
+
+    /// What stands around the content.
+    #[must_use]
+    pub fn around(&self) -> Around<&Option<Box<str>>, &Option<RawJson>> {
+        Around::new([&self.agent, &self.model], [&self.metadata, &self.usage])
+    }
+
+    /// As [`Self::around`], to be changed. A new field of an item has its place here, or is named among those that have
+    /// none.
+    pub fn around_mut(&mut self) -> Around<&mut Option<Box<str>>, &mut Option<RawJson>> {
+        let Self {
+            item_id: _,
+            role: _,
+            channel: _,
+            variant: _,
+            parts: _,
+            agent,
+            model,
+            usage,
+            metadata,
+            occurred_at: _,
+        } = self;
+        Around::new([agent, model], [metadata, usage])
+    }
+
+    /// The bytes of its content and of the objects around it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let objects = self.around().objects.into_iter();
+        let objects = objects.filter_map(|(_, json)| Some(json.as_ref()?.as_str().len()));
+        self.parts.as_str().len() + objects.sum::<usize>()
+    }
+}
+
+/// What stands around an item's content, by the names that it has in JSON.
+#[derive(Debug)]
+pub struct Around<L, J> {
+    /// Words such as a model's name.
+    pub labels: [(&'static str, L); 2],
+    /// JSON objects.
+    pub objects: [(&'static str, J); 2],
+}
+
+impl<L, J> Around<L, J> {
+    fn new([agent, model]: [L; 2], [metadata, usage]: [J; 2]) -> Self {
+        Self {
+            labels: [("agent", agent), ("model", model)],
+            objects: [("metadata", metadata), ("usage", usage)],
         }
     }
 }
@@ -323,22 +297,40 @@ struct ItemJson<'a> {
 
 impl Serialize for Item {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let body = &self.body;
+        let Self {
+            seq,
+            turn_id,
+            created_at,
+            redacted,
+            body,
+        } = self;
+        let ItemBody {
+            item_id,
+            role,
+            channel,
+            variant,
+            parts,
+            agent,
+            model,
+            usage,
+            metadata,
+            occurred_at,
+        } = body;
         let json = ItemJson {
-            seq: self.seq,
-            item_id: &body.item_id,
-            turn_id: self.turn_id,
-            role: body.role,
-            channel: &body.channel,
-            variant: body.variant,
-            parts: &body.parts,
-            agent: &body.agent,
-            model: &body.model,
-            usage: &body.usage,
-            metadata: &body.metadata,
-            occurred_at: body.occurred_at,
-            created_at: self.created_at,
-            redacted: self.redacted,
+            seq: *seq,
+            item_id,
+            turn_id: *turn_id,
+            role: *role,
+            channel,
+            variant: *variant,
+            parts,
+            agent,
+            model,
+            usage,
+            metadata,
+            occurred_at: *occurred_at,
+            created_at: *created_at,
+            redacted: *redacted,
         };
         json.serialize(s)
     }

@@ -1,5 +1,6 @@
 //! JSON kept byte for byte as it came (DESIGN §3: exact bytes of `parts`).
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -50,6 +51,46 @@ pub fn check_nesting(json: &[u8]) -> Result<(), JsonError> {
         }
     }
     Ok(())
+}
+
+/// The JSON with the escapes of lone surrogates, which no text can hold, replaced by that of U+FFFD; everything else byte for
+/// byte.
+#[must_use]
+pub fn sound_json(json: &str) -> Cow<'_, str> {
+    let bytes = json.as_bytes();
+    if memchr::memmem::find(bytes, b"\\u").is_none() {
+        return Cow::Borrowed(json);
+    }
+    let (mut sound, mut copied, mut at) = (String::new(), 0, 0);
+    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
+        let escape = at + found;
+        at = (escape + 2).min(bytes.len());
+        match code_unit(bytes, escape) {
+            Some(0xd800..=0xdbff)
+                if matches!(code_unit(bytes, escape + 6), Some(0xdc00..=0xdfff)) =>
+            {
+                at = escape + 12;
+            }
+            Some(0xd800..=0xdfff) => {
+                sound.push_str(&json[copied..escape]);
+                sound.push_str("\\ufffd");
+                copied = escape + 6;
+                at = copied;
+            }
+            _ => {}
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(json);
+    }
+    sound.push_str(&json[copied..]);
+    Cow::Owned(sound)
+}
+
+/// The UTF-16 code unit of a `\uXXXX` escape at `at`.
+fn code_unit(json: &[u8], at: usize) -> Option<u16> {
+    let digits = json.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 /// What follows a string whose opening quote has been taken.
@@ -345,6 +386,28 @@ mod tests {
             Err(JsonError::TooDeep)
         );
         assert!(RawJson::parse(&format!("\"{}\\\"[\"", "[".repeat(500))).is_ok());
+    }
+
+    #[test]
+    fn only_lone_surrogates_are_replaced() {
+        for (json, sound) in [
+            (r#""a\ud83d\ude00b""#, r#""a\ud83d\ude00b""#),
+            (r#""a\ud83e\uddf5b""#, r#""a\ud83e\uddf5b""#),
+            (r#""\ud800""#, r#""\ufffd""#),
+            (r#""\udc00x\uDBFF\n""#, r#""\ufffdx\ufffd\n""#),
+            (r#""\ud83e x \uddf5""#, r#""\ufffd x \ufffd""#),
+            (r#""\ud800\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (r#""\\ud800""#, r#""\\ud800""#),
+            (r#"{"k\udfff":["\\\ud800"]}"#, r#"{"k\ufffd":["\\\ufffd"]}"#),
+            (r#""\udc00é""#, r#""\ufffdé""#),
+            ("[1]", "[1]"),
+        ] {
+            assert_eq!(sound_json(json), sound);
+            serde_json::from_str::<serde_json::Value>(&sound_json(json)).unwrap();
+        }
+        for torn in ["\\", "\\u", "\\ud80", "\\é", "\\ud800\\"] {
+            let _ = sound_json(torn);
+        }
     }
 
     #[test]

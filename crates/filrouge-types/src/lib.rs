@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, a file or the environment: time and randomness
 //! are handed in by the caller.
 
+mod application;
 mod error;
 mod id;
 mod item;
@@ -19,21 +20,26 @@ pub mod schema;
 mod session;
 mod time;
 mod turn;
+mod words;
 
+pub use application::{
+    ANSWER_IS_COPY, Application, ApplicationReader, QUESTION_IS_COPY, TurnLabel, Variant, flagged,
+};
 pub use error::{ErrorCode, Failure, Place};
 pub use id::{
     EventKey, IdError, IdentityId, ItemId, OWN_EVENTS, ProjectId, RequestId, SessionId, TenantId,
     TurnId,
 };
-pub use item::{Channel, Item, ItemBody, Role, UnknownName, Variant};
-pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting};
+pub use item::{Around, Channel, Item, ItemBody, Role};
+pub use json::{JsonError, JsonText, MAX_NESTING, RawJson, check_nesting, sound_json};
 pub use lease::{Checkpoint, Lease};
 pub use members::Members;
 pub use merge::{merge_objects, merge_patch, select_members, take_members};
 pub use moment::{Moment, MomentError, duration};
 pub use object::{Object, object, objects};
-pub use part::{Part, text_of};
+pub use part::Part;
 pub use placed::UNPLACED;
 pub use session::{Recorded, Session, SessionEvent, SessionStatus};
 pub use time::{Clock, FixedClock, SystemClock, Timestamp, TimestampError};
 pub use turn::{Turn, TurnStatus};
+pub use words::UnknownName;

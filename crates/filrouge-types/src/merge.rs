@@ -1,54 +1,21 @@
 //! Merging JSON objects without touching the spelling of their values.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use crate::{JsonText, Members, RawJson};
 
-use crate::{JsonText, RawJson};
-
-/// Names and values as written.
-struct Members(Vec<(Box<RawValue>, Box<RawValue>)>);
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(Members(members))
-    }
+/// The members of an object; what is no object has none.
+fn members(json: &RawJson) -> Members<'_> {
+    Members::of(json.as_str()).unwrap_or_default()
 }
 
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(MembersVisitor)
-    }
-}
-
-impl Members {
-    /// The members of an object; what is no object has none.
-    fn of(json: &RawJson) -> Self {
-        serde_json::from_str(json.as_str()).unwrap_or(Self(Vec::new()))
-    }
-
-    fn write(&self) -> RawJson {
-        let members: Vec<String> = self
-            .0
-            .iter()
-            .map(|(name, value)| format!("{}:{}", name.get(), value.get()))
-            .collect();
-        RawJson::from_checked(format!("{{{}}}", members.join(",")))
-    }
+fn write<'a, V: AsRef<str> + 'a>(members: impl IntoIterator<Item = (&'a str, V)>) -> RawJson {
+    let members = members.into_iter();
+    let members: Vec<String> = members
+        .map(|(name, value)| format!("{name}:{}", value.as_ref()))
+        .collect();
+    RawJson::from_checked(format!("{{{}}}", members.join(",")))
 }
 
 /// What tells names apart: two are one however they are escaped; names that Unicode cannot hold only when they are
@@ -60,40 +27,44 @@ enum Name {
 }
 
 impl Name {
-    fn of(name: &RawValue) -> Self {
-        match serde_json::from_str(name.get()) {
+    fn of(name: &str) -> Self {
+        match serde_json::from_str(name) {
             Ok(plain) => Self::Plain(plain),
-            Err(_) => Self::Spelled(name.get().to_owned()),
+            Err(_) => Self::Spelled(name.to_owned()),
         }
     }
 }
 
 /// Members that can be found by their names: each change costs the same whatever stands beside it.
-struct Named {
-    members: Vec<Option<(Box<RawValue>, Box<RawValue>)>>,
+struct Named<'a> {
+    members: Vec<Option<(&'a str, Cow<'a, str>)>>,
     /// Where each name stands, first to last.
     places: HashMap<Name, Vec<usize>>,
 }
 
-impl Named {
-    fn of(json: &RawJson) -> Self {
-        let members = Members::of(json).0;
+impl<'a> Named<'a> {
+    fn of(json: &'a RawJson) -> Self {
+        let members = members(json).0;
         let mut places: HashMap<Name, Vec<usize>> = HashMap::with_capacity(members.len());
         for (at, (name, _)) in members.iter().enumerate() {
             places.entry(Name::of(name)).or_default().push(at);
         }
-        let members = members.into_iter().map(Some).collect();
-        Self { members, places }
+        let members = members.into_iter();
+        let members = members.map(|(name, value)| Some((name, value.into())));
+        Self {
+            members: members.collect(),
+            places,
+        }
     }
 
     /// The value that readers take of a name: the last one.
-    fn get(&self, name: &Name) -> Option<&RawValue> {
+    fn get(&self, name: &Name) -> Option<&str> {
         let at = *self.places.get(name)?.last()?;
-        self.members[at].as_ref().map(|(_, value)| value.as_ref())
+        self.members[at].as_ref().map(|(_, value)| &**value)
     }
 
     /// Puts a value where the name first stands, or at the end; other places of the name go.
-    fn put(&mut self, name: Box<RawValue>, key: Name, value: Box<RawValue>) {
+    fn put(&mut self, name: &'a str, key: Name, value: Cow<'a, str>) {
         match self.places.get_mut(&key) {
             Some(places) => {
                 for at in places.drain(1..) {
@@ -118,7 +89,7 @@ impl Named {
     }
 
     fn write(self) -> RawJson {
-        Members(self.members.into_iter().flatten().collect()).write()
+        write(self.members.into_iter().flatten())
     }
 }
 
@@ -126,9 +97,8 @@ impl Named {
 #[must_use]
 pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
     let mut all = Named::of(first);
-    for (name, value) in Members::of(second).0 {
-        let key = Name::of(&name);
-        all.put(name, key, value);
+    for (name, value) in members(second).0 {
+        all.put(name, Name::of(name), value.into());
     }
     all.write()
 }
@@ -138,22 +108,16 @@ pub fn merge_objects(first: &RawJson, second: &RawJson) -> RawJson {
 #[must_use]
 pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
     let mut all = Named::of(target);
-    for (name, value) in Members::of(patch).0 {
-        let key = Name::of(&name);
-        match value.get().as_bytes().first() {
+    for (name, value) in members(patch).0 {
+        let key = Name::of(name);
+        match value.as_bytes().first() {
             Some(b'n') => all.remove(&key),
             Some(b'{') => {
-                let old = all.get(&key).map_or("{}", RawValue::get).to_owned();
-                let merged = merge_patch(
-                    &RawJson::from_checked(old),
-                    &RawJson::from_checked(value.get()),
-                );
-                // It was made of values that are JSON.
-                if let Ok(merged) = RawValue::from_string(merged.as_str().to_owned()) {
-                    all.put(name, key, merged);
-                }
+                let old = RawJson::from_checked(all.get(&key).unwrap_or("{}"));
+                let merged = merge_patch(&old, &RawJson::from_checked(value));
+                all.put(name, key, merged.as_str().to_owned().into());
             }
-            _ => all.put(name, key, value),
+            _ => all.put(name, key, value.into()),
         }
     }
     all.write()
@@ -162,14 +126,13 @@ pub fn merge_patch(target: &RawJson, patch: &RawJson) -> RawJson {
 /// The members of an object whose names are listed, and how many others there are.
 #[must_use]
 pub fn select_members(json: &RawJson, names: &[String]) -> (RawJson, usize) {
-    let all = Members::of(json).0;
+    let all = members(json).0;
     let count = all.len();
-    let listed = |name: &RawValue| {
-        serde_json::from_str::<String>(name.get()).is_ok_and(|name| names.contains(&name))
-    };
+    let listed =
+        |name: &str| serde_json::from_str::<String>(name).is_ok_and(|name| names.contains(&name));
     let kept: Vec<_> = all.into_iter().filter(|(name, _)| listed(name)).collect();
     let others = count - kept.len();
-    (Members(kept).write(), others)
+    (write(kept), others)
 }
 
 /// The members of an object whose names `takes` does not take, and those that it does, in order. For what
@@ -181,17 +144,17 @@ pub fn take_members(
 ) -> (RawJson, Vec<(String, RawJson)>) {
     let mut taken = Vec::new();
     let mut left = Vec::new();
-    for (name, value) in Members::of(json).0 {
-        let plain = JsonText::from_raw(RawJson::from_checked(name.get()));
+    for (name, value) in members(json).0 {
+        let plain = JsonText::from_raw(RawJson::from_checked(name));
         // The name of a member is a string.
-        let plain = plain.map_or_else(|_| name.get().to_owned(), |name| name.to_plain());
+        let plain = plain.map_or_else(|_| name.to_owned(), |name| name.to_plain());
         if takes(&plain) {
-            taken.push((plain, RawJson::from_checked(value.get())));
+            taken.push((plain, RawJson::from_checked(value)));
         } else {
             left.push((name, value));
         }
     }
-    (Members(left).write(), taken)
+    (write(left), taken)
 }
 
 #[cfg(test)]

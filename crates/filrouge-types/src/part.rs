@@ -12,18 +12,6 @@ pub struct Part<'a> {
     members: Members<'a>,
 }
 
-/// The text of parts: their `text` parts joined by line feeds; `None` when there is none.
-#[must_use]
-pub fn text_of(parts: &RawJson) -> Option<JsonText> {
-    let parts: Vec<Members<'_>> = serde_json::from_str(parts.as_str()).ok()?;
-    let texts = parts
-        .iter()
-        .filter(|part| part.get("type") == Some(r#""text""#));
-    let texts =
-        texts.filter_map(|part| JsonText::from_raw(RawJson::from_checked(part.get("text")?)).ok());
-    JsonText::join(&texts.collect::<Vec<_>>())
-}
-
 impl<'a> Part<'a> {
     /// The parts of an item; what is no object is left out.
     #[must_use]
@@ -112,7 +100,27 @@ fn named(kind: &str, said: &str) -> String {
 }
 
 impl ItemBody {
-    /// What the item says, a part after the other.
+    /// What the item says in words: its `text` parts joined by line feeds; `None` when there is none.
+    #[must_use]
+    pub fn text(&self) -> Option<JsonText> {
+        self.text_and_rest().map(|(text, _)| text)
+    }
+
+    /// As [`Self::text`]; and whether the item has other parts beside, or a text part without a text.
+    #[must_use]
+    pub fn text_and_rest(&self) -> Option<(JsonText, bool)> {
+        let parts: Vec<Members<'_>> = serde_json::from_str(self.parts.as_str()).ok()?;
+        let said = parts
+            .iter()
+            .filter(|part| part.get("type") == Some(r#""text""#));
+        let said = said.filter_map(|part| part.get("text").map(RawJson::from_checked));
+        let texts: Vec<JsonText> = said
+            .filter_map(|text| JsonText::from_raw(text).ok())
+            .collect();
+        Some((JsonText::join(&texts)?, texts.len() < parts.len()))
+    }
+
+    /// All that the item says, a part after the other.
     #[must_use]
     pub fn says(&self) -> String {
         let said: Vec<String> = Part::all(&self.parts).iter().map(Part::says).collect();
@@ -167,8 +175,10 @@ mod tests {
 
     #[test]
     fn texts_of_parts() {
-        let text =
-            |parts: &str| text_of(&RawJson::from_checked(parts)).map(|t| t.as_token().to_owned());
+        let item = |parts: &str| {
+            ItemBody::new(Role::User, Channel::Question, RawJson::from_checked(parts))
+        };
+        let text = |parts: &str| item(parts).text().map(|t| t.as_token().to_owned());
         let parts = r#"[{"type":"text","text":"a","x":{}},{"type":"image_url","text":"no"},{"text":"b","type":"text"}]"#;
         assert_eq!(text(parts).as_deref(), Some(r#""a\nb""#));
         assert_eq!(
@@ -181,5 +191,19 @@ mod tests {
         );
         assert_eq!(text(r#"[{"type":"text","text":1}]"#), None);
         assert_eq!(text("[]"), None);
+        for (parts, rest) in [
+            (
+                r#"[{"type":"text","text":"a"},{"type":"text","text":"b"}]"#,
+                false,
+            ),
+            (r#"[{"type":"text","text":"a"},{"type":"text"}]"#, true),
+            (
+                r#"[{"type":"text","text":"a"},{"type":"image","text":"b"}]"#,
+                true,
+            ),
+        ] {
+            let read = item(parts).text_and_rest();
+            assert_eq!(read.map(|(_, rest)| rest), Some(rest), "{parts}");
+        }
     }
 }

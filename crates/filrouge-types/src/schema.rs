@@ -80,13 +80,10 @@ schemas! {
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
         .build(),
     JsonText: string("A text, kept with its escapes as it was written.").build(),
-    Role: words("Who an item comes from.", &["user", "assistant", "tool", "system"]),
-    Variant: words("Which of a pair of languages an item is in.", &["neutral", "translated"]),
-    SessionStatus: words("Whether a session goes on.", &["active", "paused", "closed"]),
-    TurnStatus: words(
-        "Where a turn stands in its life.",
-        &["open", "interrupted", "finalized", "failed", "cancelled"],
-    ),
+    Role: words("Who an item comes from.", &Role::ALL.map(Role::as_str)),
+    Variant: words("Which of a pair of languages an item is in.", &Variant::ALL.map(Variant::as_str)),
+    SessionStatus: words("Whether a session goes on.", &SessionStatus::ALL.map(SessionStatus::as_str)),
+    TurnStatus: words("Where a turn stands in its life.", &TurnStatus::ALL.map(TurnStatus::as_str)),
     Channel: bounded(
         "What kind of entry an item is: question, final, partial, plan, thought, observation, tool_call, tool_result, \
          error, system_note, hitl_request, hitl_response, summary, interrupted, cancelled, link, redaction. Others are \
@@ -155,19 +152,19 @@ mod tests {
         let known = |e: crate::UnknownName| e.known;
         check::<Role>(
             |w| w.parse::<Role>().is_ok(),
-            "".parse::<Role>().map_err(known).unwrap_err(),
+            &"".parse::<Role>().map_err(known).unwrap_err(),
         );
         check::<Variant>(
             |w| w.parse::<Variant>().is_ok(),
-            "".parse::<Variant>().map_err(known).unwrap_err(),
+            &"".parse::<Variant>().map_err(known).unwrap_err(),
         );
         check::<SessionStatus>(
             |w| w.parse::<SessionStatus>().is_ok(),
-            "".parse::<SessionStatus>().map_err(known).unwrap_err(),
+            &"".parse::<SessionStatus>().map_err(known).unwrap_err(),
         );
         check::<TurnStatus>(
             |w| w.parse::<TurnStatus>().is_ok(),
-            "".parse::<TurnStatus>().map_err(known).unwrap_err(),
+            &"".parse::<TurnStatus>().map_err(known).unwrap_err(),
         );
     }
 }

@@ -1,20 +1,20 @@
 //! Sessions (DESIGN §3).
 
-use crate::item::{UnknownName, closed_words};
+use crate::words::stored_words;
 use crate::{EventKey, IdentityId, Item, ProjectId, RawJson, SessionId, TenantId, Timestamp, Turn};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
-closed_words!(
+stored_words!(
     /// Whether a session goes on.
-    SessionStatus, "session status", "active, paused, closed", {
-    /// Under way.
-    Active = 0 "active",
-    /// Waiting, as a team for its human.
-    Paused = 1 "paused",
-    /// Over.
-    Closed = 2 "closed",
-});
+    pub enum SessionStatus: "session status" {
+        /// Under way.
+        Active = 0 => "active",
+        /// Waiting, as a team for its human.
+        Paused = 1 => "paused",
+        /// Over.
+        Closed = 2 => "closed",
+    }
+);
 
 // Field order is that of the public JSON (DESIGN §12).
 /// One conversation.

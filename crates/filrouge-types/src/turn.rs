@@ -1,26 +1,25 @@
 //! Turns: one request and all that answers it (DESIGN §3, §4).
 
-use std::fmt;
+use serde::{Deserialize, Serialize};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use crate::words::stored_words;
+use crate::{Application, IdentityId, JsonText, RawJson, RequestId, SessionId, Timestamp, TurnId};
 
-use crate::item::{UnknownName, closed_words};
-use crate::{IdentityId, JsonText, RawJson, RequestId, SessionId, Timestamp, TurnId};
-
-closed_words!(
+stored_words!(
     /// Where a turn stands in its life (DESIGN §4).
-    TurnStatus, "turn status", "open, interrupted, finalized, failed, cancelled", {
-    /// Being answered.
-    Open = 0 "open",
-    /// Its owner is gone; the same request id opens it again.
-    Interrupted = 1 "interrupted",
-    /// Answered.
-    Finalized = 2 "finalized",
-    /// Ended by an error.
-    Failed = 3 "failed",
-    /// Ended by the user.
-    Cancelled = 4 "cancelled",
-});
+    pub enum TurnStatus: "turn status" {
+        /// Being answered.
+        Open = 0 => "open",
+        /// Its owner is gone; the same request id opens it again.
+        Interrupted = 1 => "interrupted",
+        /// Answered.
+        Finalized = 2 => "finalized",
+        /// Ended by an error.
+        Failed = 3 => "failed",
+        /// Ended by the user.
+        Cancelled = 4 => "cancelled",
+    }
+);
 
 impl TurnStatus {
     /// Whether the turn has ended for good.
@@ -60,14 +59,10 @@ pub struct Turn {
     pub answer_translated: Option<JsonText>,
     /// Whether `answer_translated` is a copy of the neutral answer.
     pub answer_translated_is_fallback: bool,
-    /// Whether the chat is translated.
-    pub translate_chat: bool,
-    /// The pipeline that answered.
-    pub pipeline_name: Option<Box<str>>,
-    /// The consultant that answered.
-    pub consultant: Option<Box<str>>,
-    /// The repository it was about.
-    pub repository: Option<Box<str>>,
+    /// What the application says of it.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(ignore))]
+    pub application: Application,
     /// The application's data, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: RawJson,

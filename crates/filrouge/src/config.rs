@@ -129,10 +129,6 @@ impl Config {
     fn of(mut layers: Layers<'_>) -> Result<Self, Usage> {
         let all = &mut layers;
         let mut engine = Settings::default();
-        let turns = [
-            ("allow", ConcurrentTurns::Allow),
-            ("reject", ConcurrentTurns::Reject),
-        ];
         let data = || xdg("XDG_DATA_HOME", ".local/share");
         let store = all.text("store", || {
             Ok(StoreUrl::Sqlite(data()?.join("filrouge.db")))
@@ -149,8 +145,7 @@ impl Config {
         engine.turn_timeout = all.seconds("turn_timeout_s", 0..=u64::MAX, engine.turn_timeout)?;
         engine.stream_timeout =
             all.seconds("stream_timeout_s", 1..=u64::MAX, engine.stream_timeout)?;
-        engine.concurrent_turns =
-            all.choice("concurrent_turns", &turns, engine.concurrent_turns)?;
+        engine.concurrent_turns = all.text("concurrent_turns", || Ok(ConcurrentTurns::default()))?;
         engine.credentials = all.text("secrets.credentials", || Ok(Default::default()))?;
         let sources = sources::read(all)?;
         engine.calls = calls::read(all)?;

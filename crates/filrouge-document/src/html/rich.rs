@@ -1,8 +1,9 @@
 //! A stranger's Markdown as HTML elements that do nothing.
 
+use maud::Render;
 use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
-use super::shown::{escape, picture_element};
+use super::shown::picture_element;
 use crate::data::{told, told_beside_pictures};
 use crate::text::{MAX_DEPTH, MAX_RICH, nests_too_deep, without_controls};
 use crate::url;
@@ -27,7 +28,7 @@ pub(super) fn rich(text: &str, out: &mut String) {
         out.truncate(start);
     }
     out.push_str("<pre class=\"plain\" dir=\"auto\">");
-    escape(&told(&text), out);
+    told(&text).render_to(out);
     out.push_str("</pre>");
 }
 
@@ -87,11 +88,11 @@ impl<'o> Renderer<'o> {
             }
             _ if !self.images.is_empty() => {}
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                escape(&told(&text), self.out);
+                told(&text).render_to(self.out);
             }
             Event::Code(text) => {
                 self.out.push_str("<code>");
-                escape(&told(&text), self.out);
+                told(&text).render_to(self.out);
                 self.out.push_str("</code>");
             }
             Event::SoftBreak => self.out.push('\n'),
@@ -106,7 +107,7 @@ impl<'o> Renderer<'o> {
             }
             // Only with extensions that are off.
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                escape(&text, self.out);
+                text.render_to(self.out);
             }
         }
         true
@@ -175,7 +176,7 @@ impl<'o> Renderer<'o> {
         self.link = Some(target.is_some());
         if let Some(target) = target {
             self.out.push_str("<a href=\"");
-            escape(target, self.out);
+            target.render_to(self.out);
             self.out
                 .push_str("\" rel=\"noopener noreferrer nofollow\">");
         }
@@ -189,7 +190,7 @@ impl<'o> Renderer<'o> {
         self.out.push_str("<pre dir=\"ltr\"><code");
         if !word.is_empty() {
             self.out.push_str(" data-language=\"");
-            escape(&told(word), self.out);
+            told(word).render_to(self.out);
             self.out.push('"');
         }
         self.out.push('>');
@@ -224,10 +225,10 @@ impl<'o> Renderer<'o> {
         };
         // Inside a link the link's own target stays.
         if self.link.is_some() {
-            return escape(&told(&label), self.out);
+            return told(&label).render_to(self.out);
         }
         self.open_link(&image.url);
-        escape(&told(&label), self.out);
+        told(&label).render_to(self.out);
         self.end(TagEnd::Link);
     }
 }

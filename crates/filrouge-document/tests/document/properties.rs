@@ -97,7 +97,7 @@ fn hostile() -> impl Strategy<Value = String> {
 pub(crate) fn conversation(texts: &[String]) -> Conversation {
     let mut c = Conversation::new(&texts[0]);
     for text in texts {
-        c.turn(TurnStatus::Finalized).consultant = Some(text.as_str().into());
+        c.turn(TurnStatus::Finalized).application.consultant = Some(text.as_str().into());
         c.ask(text).body.agent = Some(text.as_str().into());
         c.say(
             Role::Assistant,

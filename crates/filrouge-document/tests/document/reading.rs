@@ -212,7 +212,7 @@ fn control_characters_are_visible() {
 #[test]
 fn changes_of_direction_end_with_the_words_that_make_them() {
     let mut c = Conversation::new("a\u{202E}b\u{2067}c");
-    c.turn(TurnStatus::Open).consultant = Some("x\u{2069}y".into());
+    c.turn(TurnStatus::Open).application.consultant = Some("x\u{2069}y".into());
     c.ask("q").body.agent = Some("m\u{2066}".into());
     for text in [c.markdown(), c.html()] {
         for word in [

@@ -83,10 +83,7 @@ impl Conversation {
             answer_neutral: None,
             answer_translated: None,
             answer_translated_is_fallback: false,
-            translate_chat: false,
-            pipeline_name: None,
-            consultant: None,
-            repository: None,
+            application: filrouge_types::Application::default(),
             metadata: RawJson::parse("{}").unwrap(),
             first_seq: self.session.last_seq + 1,
             last_seq: self.session.last_seq + 1,
@@ -192,8 +189,8 @@ pub(crate) fn small() -> Conversation {
 fn work(c: &mut Conversation) {
     let turn = c.turn(TurnStatus::Finalized);
     turn.identity_id = Some(IdentityId::new("ada@example.org").unwrap());
-    turn.pipeline_name = Some("support".into());
-    turn.repository = Some("acme/billing".into());
+    turn.application.pipeline_name = Some("support".into());
+    turn.application.repository = Some("acme/billing".into());
     c.ask("The invoice shows **19.99** but the lines add up to 20.00.\nCan you find out why?");
     c.say(Role::Assistant, Channel::Thought, &json!([{"type": "reasoning", "text": "Rounding per line or per total? Look at `total()` first."}]));
     c.say(Role::Assistant, Channel::Plan, &json!([{"type": "text", "text": "1. read the code\n2. run its tests\n3. propose a change"}]));

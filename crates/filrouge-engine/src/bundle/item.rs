@@ -83,8 +83,12 @@ pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
         // Nothing would vouch for it: the commitment is that of what was erased.
         return Err("the item was redacted and has a content".into());
     }
-    let objects = [&body.usage, &body.metadata];
-    if !body.parts.is_array() || !objects.into_iter().flatten().all(RawJson::is_object) {
+    let mut objects = body
+        .around()
+        .objects
+        .into_iter()
+        .filter_map(|(_, json)| json.as_ref());
+    if !body.parts.is_array() || !objects.all(RawJson::is_object) {
         return Err("parts are an array, usage and metadata are objects".into());
     }
     if read.events.iter().any(is_malformed) {

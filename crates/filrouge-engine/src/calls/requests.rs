@@ -12,11 +12,9 @@ pub struct AcquireLease {
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Holder))]
     pub holder: Box<str>,
     /// For how many milliseconds; the server's bound is a setting.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 600_000))]
     pub ttl_ms: Option<u64>,
     /// How many milliseconds to wait while somebody else holds it; the server's bound is a setting.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 30_000))]
     pub wait_ms: Option<u64>,
 }
@@ -30,10 +28,8 @@ pub struct RenewLease {
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Holder))]
     pub holder: Box<str>,
     /// The fence that it is held by; `Filrouge-Fence` says it as well.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// For how many milliseconds from now on.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 600_000))]
     pub ttl_ms: Option<u64>,
 }
@@ -47,19 +43,15 @@ pub struct ResumeSession {
     #[cfg_attr(feature = "openapi", schema(value_type = filrouge_types::schema::Holder))]
     pub holder: Box<str>,
     /// For how many milliseconds; the server's bound is a setting.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 600_000))]
     pub ttl_ms: Option<u64>,
     /// How many milliseconds to wait while somebody else holds it; the server's bound is a setting.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 30_000))]
     pub wait_ms: Option<u64>,
     /// The seq up to which the caller has a copy of its own.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
     pub known_seq: Option<u64>,
     /// The fence that the caller has last written under: its copy is stale, too, when somebody has held the session since.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(format = "uint64", minimum = 0))]
     pub known_fence: Option<u64>,
     /// Whether the session is made when there is none.
@@ -88,17 +80,14 @@ impl ResumeSession {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SaveCheckpoint {
     /// It covers all items with this seq or less; without one, all that are there when it is written.
-    #[serde(default)]
     pub seq: Option<u64>,
     /// The application's label, as the state of its state machine; it becomes the session's `state`.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<filrouge_types::schema::Label>))]
     pub label: Option<Box<str>>,
     /// The application's state, a JSON object.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub state: RawJson,
     /// The fence of the lease that the session is held by.
-    #[serde(default)]
     pub fence: Option<u64>,
     /// Whether the write gives the session free.
     #[serde(default)]

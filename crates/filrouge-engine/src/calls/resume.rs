@@ -23,31 +23,21 @@ use crate::written::Written;
 /// How often is looked whether what waits was drained.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Why a session is gone on with from something else than its newest checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Fallback {
-    /// The newest one cannot be read: an older one, and the items behind it.
-    OlderCheckpoint,
-    /// None can be read: all items.
-    Replay,
-    /// The oldest items of an ephemeral session were let go, or more wait in the spool than are given at once: what is
-    /// given begins later than it should.
-    Trimmed,
-}
-
-impl Fallback {
-    /// The word in answers and events.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::OlderCheckpoint => "older_checkpoint",
-            Self::Replay => "replay",
-            Self::Trimmed => "trimmed",
-        }
+filrouge_types::words!(
+    /// Why a session is gone on with from something else than its newest checkpoint.
+    #[derive(Serialize)]
+    #[serde(rename_all = "snake_case")]
+    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    pub enum Fallback: "fallback" {
+        /// The newest one cannot be read: an older one, and the items behind it.
+        OlderCheckpoint => "older_checkpoint",
+        /// None can be read: all items.
+        Replay => "replay",
+        /// The oldest items of an ephemeral session were let go, or more wait in the spool than are given at once: what is
+        /// given begins later than it should.
+        Trimmed => "trimmed",
     }
-}
+);
 
 /// All that is needed to go on with a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

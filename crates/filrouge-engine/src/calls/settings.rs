@@ -2,29 +2,19 @@
 
 use std::time::Duration;
 
-/// Whether live calls are journaled, and gone on with from the journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Journal {
-    /// Leases, checkpoints and resume are refused.
-    Off,
-    /// All is written, and resume gives a lease and nothing that was written.
-    Shadow,
-    /// All is written and gone on with.
-    #[default]
-    On,
-}
-
-impl Journal {
-    /// The word in settings and answers.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Shadow => "shadow",
-            Self::On => "on",
-        }
+filrouge_types::words!(
+    /// Whether live calls are journaled, and gone on with from the journal.
+    #[derive(Default)]
+    pub enum Journal: "journal of calls" {
+        /// Leases, checkpoints and resume are refused.
+        Off => "off",
+        /// All is written, and resume gives a lease and nothing that was written.
+        Shadow => "shadow",
+        /// All is written and gone on with.
+        #[default]
+        On => "on",
     }
-}
+);
 
 /// How live calls are handled (DESIGN §6).
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use filrouge_store::read::{Loaded, Sight};
 use filrouge_store::rows::View;
-use filrouge_types::{Channel, Failure, Item, Part, TurnId, TurnStatus};
+use filrouge_types::{Channel, Failure, Item, ItemBody, Part, TurnId, TurnStatus};
 
 use super::look::{Turns, note_item};
 use super::report::{Diagnosis, LastItem, TEXT_MAX, TurnError, UnansweredCall, age_ms, is_of_data};
@@ -163,15 +163,27 @@ fn shortened(item: Item) -> LastItem {
     let end = text.char_indices().nth(TEXT_MAX).map(|(at, _)| at);
     let cut = end.is_some();
     text.truncate(end.unwrap_or(text.len()));
+    let ItemBody {
+        item_id,
+        role,
+        channel,
+        variant,
+        parts: _,
+        agent,
+        model,
+        usage: _,
+        metadata: _,
+        occurred_at: _,
+    } = item.body;
     LastItem {
         seq: item.seq,
-        item_id: item.body.item_id,
+        item_id,
         turn_id: item.turn_id,
-        role: item.body.role,
-        channel: item.body.channel,
-        variant: item.body.variant,
-        agent: item.body.agent,
-        model: item.body.model,
+        role,
+        channel,
+        variant,
+        agent,
+        model,
         created_at: item.created_at,
         redacted: item.redacted,
         text,

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use filrouge_types::{Item, JsonText, Members, RawJson};
+use filrouge_types::{ItemBody, JsonText, Members, RawJson, sound_json};
 
 use super::media;
 use super::plan::{Answer, Args, Content, Provider, Sealed};
-use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_tame, sound};
+use super::sound::{has_lone_surrogates, is_blank, is_blank_token, is_tame};
 
 /// The first of these members that is there.
 fn first<'a>(members: &Members<'a>, names: &[&str]) -> Option<&'a str> {
@@ -32,47 +32,17 @@ pub(super) fn text(raw: &str) -> Option<JsonText> {
     if !raw.starts_with('"') {
         return None;
     }
-    JsonText::from_raw(RawJson::from_checked(sound(raw))).ok()
+    JsonText::from_raw(RawJson::from_checked(sound_json(raw))).ok()
 }
 
 /// A JSON value that every reader takes; `None` for one that is too deep or has a number that is too large.
 fn value(raw: &str) -> Option<RawJson> {
-    is_tame(raw).then(|| RawJson::from_checked(sound(raw)))
+    is_tame(raw).then(|| RawJson::from_checked(sound_json(raw)))
 }
 
 /// A value as text, for what no reader would take otherwise.
 fn spelled(raw: &str) -> JsonText {
-    JsonText::from_plain(&sound(raw))
-}
-
-/// Whether all parts of an item are of type `text`, and have one.
-pub(super) fn is_text(json: &RawJson) -> bool {
-    let list: Option<Vec<Members<'_>>> = serde_json::from_str(json.as_str()).ok();
-    let has_one = |m: &Members<'_>| m.get("text").is_some_and(|text| text.starts_with('"'));
-    list.is_some_and(|list| list.iter().all(|m| is(m, "type", "\"text\"") && has_one(m)))
-}
-
-/// The texts of those items that say one text and nothing else, taken out of them without copying; their parts are
-/// gone then.
-pub(super) fn take_texts(items: &mut [Item]) -> Vec<Option<JsonText>> {
-    let take = |item: &mut Item| {
-        let token = sole_text(item.body.parts.as_str())?;
-        let nothing = RawJson::from_checked("");
-        JsonText::within(std::mem::replace(&mut item.body.parts, nothing), token).ok()
-    };
-    items.iter_mut().map(take).collect()
-}
-
-/// Where the text stands in parts that are one text, which is not blank and which every reader takes.
-fn sole_text(parts: &str) -> Option<Range<usize>> {
-    let [members]: [Members<'_>; 1] = serde_json::from_str(parts).ok()?;
-    let token = members.get("text").filter(|t| t.starts_with('"'))?;
-    if !is(&members, "type", "\"text\"") || has_lone_surrogates(token) || is_blank_token(token) {
-        return None;
-    }
-    // The token is a slice of `parts`.
-    let at = token.as_ptr().addr() - parts.as_ptr().addr();
-    Some(at..at + token.len())
+    JsonText::from_plain(&sound_json(raw))
 }
 
 /// One part, read.
@@ -101,10 +71,29 @@ pub(super) enum Part {
     Nothing(&'static str),
 }
 
-/// The parts of an item in order; `None` when they are no list of objects.
-pub(super) fn parts(json: &RawJson, model: Option<&str>) -> Option<Vec<Part>> {
-    let list: Vec<Members<'_>> = serde_json::from_str(json.as_str()).ok()?;
-    Some(list.iter().map(|members| part(members, model)).collect())
+/// The parts of an item in order; `None` when they are no list of objects. A text that is all an item says is taken out of
+/// it without copying: its parts are gone then.
+pub(super) fn parts(item: &mut ItemBody) -> Option<Vec<Part>> {
+    let list: Vec<Members<'_>> = serde_json::from_str(item.parts.as_str()).ok()?;
+    let Some(token) = sole_text(item.parts.as_str(), &list) else {
+        let model = item.model.as_deref();
+        return Some(list.iter().map(|members| part(members, model)).collect());
+    };
+    let parts = std::mem::replace(&mut item.parts, RawJson::from_checked(""));
+    let text = JsonText::within(parts, token).ok()?;
+    Some(vec![Part::Content(Content::Text(text))])
+}
+
+/// Where the text stands in parts that are one text, which is not blank and which every reader takes.
+fn sole_text(parts: &str, list: &[Members<'_>]) -> Option<Range<usize>> {
+    let [members] = list else { return None };
+    let token = members.get("text").filter(|t| t.starts_with('"'))?;
+    if !is(members, "type", "\"text\"") || has_lone_surrogates(token) || is_blank_token(token) {
+        return None;
+    }
+    // The token is a slice of `parts`.
+    let at = token.as_ptr().addr() - parts.as_ptr().addr();
+    Some(at..at + token.len())
 }
 
 fn part(members: &Members<'_>, model: Option<&str>) -> Part {

@@ -137,32 +137,27 @@ impl Shaper {
         self.fates.push(Fate::new(item.seq, 1, None));
     }
 
-    /// Takes an item with its speaker, or with the reason why it is left out; `text` is all it says, when that was
-    /// taken out of it.
+    /// Takes an item with its speaker, or with the reason why it is left out.
     pub(super) fn take(
         &mut self,
-        item: &Item,
-        text: Option<JsonText>,
+        item: &mut Item,
         other_variant: bool,
         read: Result<Speaker, &'static str>,
     ) {
         let at = self.fates.len();
         let mut fate = Fate::new(item.seq, 0, None);
-        if has_lone_surrogates(item.body.parts.as_str()) {
-            fate.change = Some("surrogates_replaced");
-        }
         if item.redacted
             && let Some(piece) = redacted(item)
         {
             self.atoms.push(Atom::new(at, item, false, piece));
         }
         let read = read.and_then(|speaker| {
-            let read = match text {
-                Some(text) => Some(vec![Part::Content(Content::Text(text))]),
-                None => parts(&item.body.parts, item.body.model.as_deref()),
-            };
-            read.map(|parts| (speaker, parts)).ok_or("malformed_parts")
+            let parts = parts(&mut item.body).ok_or("malformed_parts")?;
+            Ok((speaker, parts))
         });
+        if has_lone_surrogates(item.body.parts.as_str()) {
+            fate.change = Some("surrogates_replaced");
+        }
         match read {
             Err(reason) => fate.reason = Some(reason),
             Ok((speaker, parts)) => {

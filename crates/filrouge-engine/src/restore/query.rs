@@ -45,7 +45,7 @@ impl Default for RestoreQuery {
     fn default() -> Self {
         Self {
             selection: Selection::Messages,
-            variant: Variant::Neutral,
+            variant: Variant::default(),
             last_turns: None,
             max_tokens: None,
             unanswered: Unanswered::Drop,

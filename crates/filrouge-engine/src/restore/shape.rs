@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use filrouge_store::rows::TurnRow;
-use filrouge_types::{Channel, Item, JsonText, Role, TurnStatus, Variant, text_of};
+use filrouge_types::{Channel, Item, JsonText, Role, TurnStatus, Variant};
 
-use super::content;
 use super::pieces::Shaper;
 use super::plan::{Block, Mark, Pair, PlanTurn, Say, Speaker};
 use super::query::Unanswered;
@@ -48,16 +47,15 @@ pub(super) fn shape(
     wanted: Variant,
     unanswered: Unanswered,
 ) -> Shaped {
-    let texts = content::take_texts(&mut items);
-    let items = items.as_slice();
     let mut shaper = Shaper::new(items.len());
-    let mark = mark_item(row.status, items);
-    let view = View::new(row, items, wanted);
-    for (item, text) in items.iter().zip(texts) {
+    let mark = mark_item(row.status, &items);
+    let view = View::new(row, &items, wanted);
+    for item in &mut items {
         if mark == Some(item.seq) {
             shaper.keep(item);
         } else {
-            shaper.take(item, text, item.body.variant != wanted, view.shown(item));
+            let (other_variant, shown) = (item.body.variant != wanted, view.shown(item));
+            shaper.take(item, other_variant, shown);
         }
     }
     let (mut blocks, mut fates) = shaper.blocks(unanswered);
@@ -207,7 +205,7 @@ pub(super) fn pair(row: &TurnRow, items: &[Item], variant: Variant) -> Shaped {
             && i.body.variant == variant
             && !i.redacted
     });
-    let last = row.finals[usize::from(variant.code())];
+    let last = row.finals[variant.slot()];
     let answer = items
         .iter()
         .find(|i| last != 0 && i.seq == last && !i.redacted);
@@ -241,11 +239,10 @@ struct Said {
 }
 
 fn said(item: &Item) -> Option<Said> {
-    let text = text_of(&item.body.parts)?;
-    let rest = (!content::is_text(&item.body.parts)).then_some("not_in_format");
+    let (text, rest) = item.body.text_and_rest()?;
     Some(Said {
         seq: item.seq,
         text,
-        rest,
+        rest: rest.then_some("not_in_format"),
     })
 }

@@ -1,51 +1,12 @@
 //! JSON text that every reader takes: Unicode has no place for lone surrogates, though JSON escapes can spell them.
 
-use filrouge_types::{JsonText, RawJson};
+use std::borrow::Cow;
 
-/// `json` with the escapes of lone surrogates replaced by that of U+FFFD; everything else byte for byte.
-pub(super) fn sound(json: &str) -> Box<str> {
-    let bytes = json.as_bytes();
-    let mut out: Option<String> = None;
-    let (mut copied, mut at) = (0, 0);
-    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
-        let escape = at + found;
-        at = (escape + 2).min(bytes.len());
-        let Some(unit) = unit(bytes, escape) else {
-            continue;
-        };
-        match unit {
-            0xd800..=0xdbff if matches!(self::unit(bytes, escape + 6), Some(0xdc00..=0xdfff)) => {
-                at = escape + 12;
-            }
-            0xd800..=0xdfff => {
-                let out = out.get_or_insert_default();
-                out.push_str(&json[copied..escape]);
-                out.push_str("\\ufffd");
-                copied = escape + 6;
-                at = copied;
-            }
-            _ => {}
-        }
-    }
-    match out {
-        None => json.into(),
-        Some(mut out) => {
-            out.push_str(&json[copied..]);
-            out.into()
-        }
-    }
-}
+use filrouge_types::{JsonText, RawJson, sound_json};
 
 /// Whether there are lone surrogates in `json`.
 pub(super) fn has_lone_surrogates(json: &str) -> bool {
-    memchr::memmem::find(json.as_bytes(), b"\\u").is_some() && *sound(json) != *json
-}
-
-/// The code unit of a `\uXXXX` escape at `at`.
-fn unit(bytes: &[u8], at: usize) -> Option<u16> {
-    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
-    let digits = std::str::from_utf8(digits).ok()?;
-    u16::from_str_radix(digits, 16).ok()
+    matches!(sound_json(json), Cow::Owned(_))
 }
 
 /// Whether nothing is said: no character but white space.
@@ -102,25 +63,6 @@ pub(super) fn is_tame(json: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_lone_surrogates_are_replaced() {
-        let cases = [
-            (r#""a\ud83d\ude00b""#, r#""a\ud83d\ude00b""#),
-            (r#""\ud800""#, r#""\ufffd""#),
-            (r#""\udc00x\uDBFF\n""#, r#""\ufffdx\ufffd\n""#),
-            (r#""\ud800\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
-            (r#""\\ud800""#, r#""\\ud800""#),
-            (r#"{"k\udfff":["\\\ud800"]}"#, r#"{"k\ufffd":["\\\ufffd"]}"#),
-            ("[1]", "[1]"),
-        ];
-        for (json, expected) in cases {
-            let made = sound(json);
-            assert_eq!(&*made, expected);
-            assert_eq!(has_lone_surrogates(json), json != expected);
-            serde_json::from_str::<serde_json::Value>(&made).unwrap();
-        }
-    }
 
     #[test]
     fn blank_is_white_space_however_it_is_spelled() {

@@ -1,8 +1,8 @@
 //! A summary that may stand for the turns before a window (DESIGN §5).
 
-use filrouge_types::{Channel, Item, Members, Variant, text_of};
+use filrouge_types::{Channel, Item, Members, Variant};
 
-use super::content::{is_text, text};
+use super::content::text;
 use super::plan::{Content, Say, Speaker};
 use super::sound::is_blank;
 
@@ -36,14 +36,14 @@ pub(super) fn newest(items: &[Item], variant: Variant) -> Option<Summary> {
 }
 
 fn read(item: &Item) -> Option<Summary> {
-    let token = text_of(&item.body.parts)?;
+    let (token, rest) = item.body.text_and_rest()?;
     let text = text(token.as_token()).filter(|t| !is_blank(t))?;
     let (from, to) = covers(item).unwrap_or((1, item.seq));
     Some(Summary {
         seq: item.seq,
         from,
         to,
-        rest: (!is_text(&item.body.parts)).then_some("not_in_format"),
+        rest: rest.then_some("not_in_format"),
         say: Say {
             seq: Some(item.seq),
             speaker: Speaker::User,

@@ -1,55 +1,22 @@
 //! How two scopes behave.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use filrouge_store::hot::Keep;
-use filrouge_types::{TenantId, UnknownName};
+use filrouge_types::TenantId;
 
-/// Which sessions are durable (DESIGN §7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DurablePolicy {
-    /// All of them.
-    #[default]
-    All,
-    /// Those that have an identity; the others are in the hot store alone.
-    Authenticated,
-}
-
-impl DurablePolicy {
-    /// The word of the setting `durable`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Authenticated => "authenticated",
-        }
+filrouge_types::words!(
+    /// Which sessions are durable (DESIGN §7).
+    #[derive(Default)]
+    pub enum DurablePolicy: "policy of what is durable" {
+        /// All of them.
+        #[default]
+        All => "all",
+        /// Those that have an identity; the others are in the hot store alone.
+        Authenticated => "authenticated",
     }
-}
-
-impl fmt::Display for DurablePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for DurablePolicy {
-    type Err = UnknownName;
-
-    fn from_str(word: &str) -> Result<Self, UnknownName> {
-        match word {
-            "all" => Ok(Self::All),
-            "authenticated" => Ok(Self::Authenticated),
-            _ => Err(UnknownName {
-                what: "policy of what is durable",
-                name: word.to_owned(),
-                known: "all, authenticated",
-            }),
-        }
-    }
-}
+);
 
 /// How two scopes behave.
 #[derive(Debug, Clone)]

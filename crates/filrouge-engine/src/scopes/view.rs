@@ -57,25 +57,15 @@ pub struct ScopeCounts {
     pub ephemeral: EphemeralCounts,
 }
 
-/// What has become of a session's redacted or erased contents in the hot store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HotReceipt {
-    /// They are not there.
-    Erased,
-    /// The store did not answer; it is told again, and what it has is not used meanwhile.
-    Unreachable,
-}
-
-impl HotReceipt {
-    /// The word in a receipt.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Erased => "erased",
-            Self::Unreachable => "unreachable",
-        }
+filrouge_types::words!(
+    /// What has become of a session's redacted or erased contents in the hot store.
+    pub enum HotReceipt: "receipt" {
+        /// They are not there.
+        Erased => "erased",
+        /// The store did not answer; it is told again, and what it has is not used meanwhile.
+        Unreachable => "unreachable",
     }
-}
+);
 
 /// The newest finalized turns of a session, out of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]

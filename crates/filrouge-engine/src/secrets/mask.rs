@@ -1,60 +1,26 @@
 //! Putting a mask in a credential's place.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
-use std::str::FromStr;
 
 use super::read::Text;
 use super::scan::scan;
 use super::shape::Shape;
 use super::verdict::Found;
 
-/// What is done with a credential that a user or a tool call holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CredentialPolicy {
-    /// It is masked, and the write says how many were.
-    #[default]
-    Mask,
-    /// The write is refused with `credential_refused`.
-    Refuse,
-    /// It is recorded.
-    Off,
-}
-
-impl CredentialPolicy {
-    /// The word in settings.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Mask => "mask",
-            Self::Refuse => "refuse",
-            Self::Off => "off",
-        }
+filrouge_types::words!(
+    /// What is done with a credential that a user or a tool call holds.
+    #[derive(Default)]
+    pub enum CredentialPolicy: "policy of credentials" {
+        /// It is masked, and the write says how many were.
+        #[default]
+        Mask => "mask",
+        /// The write is refused with `credential_refused`.
+        Refuse => "refuse",
+        /// It is recorded.
+        Off => "off",
     }
-}
-
-impl fmt::Display for CredentialPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A word that names no policy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no policy; known: mask, refuse, off")]
-pub struct UnknownPolicy(String);
-
-impl FromStr for CredentialPolicy {
-    type Err = UnknownPolicy;
-
-    fn from_str(word: &str) -> Result<Self, UnknownPolicy> {
-        [Self::Mask, Self::Refuse, Self::Off]
-            .into_iter()
-            .find(|policy| policy.as_str() == word)
-            .ok_or_else(|| UnknownPolicy(word.to_owned()))
-    }
-}
+);
 
 /// How many credentials were masked, by the name of their shape.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

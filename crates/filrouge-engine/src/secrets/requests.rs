@@ -197,10 +197,13 @@ impl Sieve {
         if let Some(masked) = masked {
             body.parts = RawJson::from_checked(masked);
         }
-        self.kept(&mut body.metadata);
-        self.kept(&mut body.usage);
-        self.label(&mut body.agent);
-        self.label(&mut body.model);
+        let around = body.around_mut();
+        for (_, json) in around.objects {
+            self.kept(json);
+        }
+        for (_, label) in around.labels {
+            self.label(label);
+        }
         Ok(body)
     }
 
@@ -236,9 +239,9 @@ impl Sieve {
         let items = self.items(items)?;
         self.told(&mut request.answer_neutral);
         self.kept(&mut request.metadata);
-        self.label(&mut request.pipeline_name);
-        self.label(&mut request.consultant);
-        self.label(&mut request.repository);
+        for label in request.application.labels_mut() {
+            self.label(label);
+        }
         Ok((request, items))
     }
 

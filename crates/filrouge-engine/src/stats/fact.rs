@@ -38,7 +38,7 @@ pub(super) fn of(item: &Item, origin: &Origin, asked: &mut Option<TurnId>) -> St
 }
 
 fn is_message(item: &Item, asked: &mut Option<TurnId>) -> bool {
-    if item.body.variant != Variant::Neutral {
+    if item.body.variant != Variant::default() {
         return false;
     }
     match item.body.channel {

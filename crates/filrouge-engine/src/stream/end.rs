@@ -15,28 +15,17 @@ pub enum Ended {
     Cancelled,
 }
 
-/// Who met an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamErrorSource {
-    /// The provider told it.
-    Provider,
-    /// The stream is not what it should be, or ended before its end.
-    Stream,
-    /// Who sent the stream is gone.
-    Client,
-}
-
-impl StreamErrorSource {
-    /// The word in an error's part.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Provider => "provider",
-            Self::Stream => "stream",
-            Self::Client => "client",
-        }
+filrouge_types::words!(
+    /// Who met an error.
+    pub enum StreamErrorSource: "source of an error" {
+        /// The provider told it.
+        Provider => "provider",
+        /// The stream is not what it should be, or ended before its end.
+        Stream => "stream",
+        /// Who sent the stream is gone.
+        Client => "client",
     }
-}
+);
 
 /// Codes of what is met again whenever the same stream is recorded by the same caller.
 const FOR_GOOD: [&str; 4] = [

@@ -14,7 +14,7 @@ use crate::caller::{Caller, Permission};
 use crate::calls::held;
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_metadata};
-use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn, optional_bytes, text_item};
+use crate::requests::{CancelTurn, ErrorBody, FailTurn, FinalizeTurn, optional_bytes};
 use crate::secrets::Masked;
 use crate::written::Written;
 
@@ -128,7 +128,7 @@ impl Turns {
             self.sift(sieve, |sieve| Ok(sieve.broken(error, shown.partial_text)))?;
         let partial = partial.filter(|text| !text.is_empty());
         let partial = partial.map(|text| {
-            text_item(Role::Assistant, Channel::Partial, Variant::Neutral, &text).into()
+            ItemBody::said(Role::Assistant, Channel::Partial, Variant::default(), &text).into()
         });
         let close = Close {
             session_id,

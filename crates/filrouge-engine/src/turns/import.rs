@@ -7,7 +7,8 @@ use filrouge_store::chain::fingerprint;
 use filrouge_store::command::{NewSession, Scope, Write};
 use filrouge_store::record::{CloseEvent, Event, StartEvent, item_fingerprint};
 use filrouge_types::{
-    ErrorCode, Failure, ItemBody, ItemId, RawJson, RequestId, SessionId, Turn, TurnStatus,
+    Application, ErrorCode, Failure, ItemBody, ItemId, RawJson, RequestId, SessionId, Turn,
+    TurnStatus,
 };
 
 use crate::caller::{Caller, Permission};
@@ -137,10 +138,7 @@ impl Turns {
             identity_id: None,
             fingerprint: mark,
             replaces: replaces.map(|t| t.turn_id),
-            translate_chat: false,
-            pipeline_name: None,
-            consultant: None,
-            repository: None,
+            application: Application::default(),
             metadata: self.hashed(&scope.tenant, turn.metadata.clone()),
         };
         let last = match turn.status {

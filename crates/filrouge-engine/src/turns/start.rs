@@ -8,8 +8,8 @@ use filrouge_store::hot::Keep;
 use filrouge_store::read::merged;
 use filrouge_store::record::{Batch, CloseEvent, Entry, Event, StartEvent};
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, SessionId, Timestamp, Turn,
-    TurnId, TurnStatus, Variant, select_members,
+    Channel, ErrorCode, Failure, ItemBody, JsonText, QUESTION_IS_COPY, RawJson, Role, SessionId,
+    Timestamp, Turn, TurnId, TurnStatus, Variant, flagged, select_members,
 };
 
 use super::close::finalize_fingerprint;
@@ -18,7 +18,7 @@ use crate::calls::held;
 use crate::core::unexpected;
 use crate::engine::Turns;
 use crate::record_policy::{LeftOut, kept_items, kept_metadata};
-use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn, optional_bytes, text_item};
+use crate::requests::{FinalizeTurn, ReplaceTurn, StartTurn, optional_bytes};
 use crate::secrets::{Masked, TurnSecrets};
 use crate::validate::Author;
 use crate::written::Written;
@@ -156,12 +156,8 @@ impl Turns {
             .metadata(request.metadata.as_ref(), "metadata")?;
         self.limits()
             .metadata(request.runtime_context.as_ref(), "runtime_context")?;
-        for (field, text) in [
-            ("pipeline_name", &request.pipeline_name),
-            ("consultant", &request.consultant),
-            ("repository", &request.repository),
-        ] {
-            self.limits().label(text.as_deref(), field)?;
+        for label in request.application.labels() {
+            self.limits().label(label.value, label.name)?;
         }
         Ok(())
     }
@@ -175,7 +171,7 @@ impl Turns {
         let question = match (&request.question_neutral, &request.question_translated) {
             (Some(neutral), _) => neutral,
             (None, Some(translated)) => {
-                let flag = RawJson::from_checked(r#"{"question_neutral_is_fallback":true}"#);
+                let flag = flagged(QUESTION_IS_COPY);
                 *metadata = Some(merged(metadata.as_ref(), Some(&flag)));
                 translated
             }
@@ -186,7 +182,7 @@ impl Turns {
                 ));
             }
         };
-        let item = |variant, text| text_item(Role::User, Channel::Question, variant, text);
+        let item = |variant, text| ItemBody::said(Role::User, Channel::Question, variant, text);
         let mut items = vec![ItemBody {
             metadata: self.question_metadata(request.runtime_context.as_ref()),
             ..item(Variant::Neutral, question)
@@ -231,8 +227,9 @@ impl Turns {
         let mut items = self.question_items(&request, &mut metadata)?;
         items.extend(further);
         let answer = request.answer_neutral.as_ref();
+        let wants_translation = request.application.wants_translation();
         let mut fallback =
-            answer.is_some_and(|answer| add_answer(&mut items, answer, request.translate_chat));
+            answer.is_some_and(|answer| add_answer(&mut items, answer, wants_translation));
         if let Some(told) = &told {
             fallback |= told.is_fallback;
             for item in &mut items {
@@ -247,10 +244,7 @@ impl Turns {
             identity_id: scope.viewer.identity().cloned(),
             fingerprint,
             replaces,
-            translate_chat: request.translate_chat,
-            pipeline_name: request.pipeline_name,
-            consultant: request.consultant,
-            repository: request.repository,
+            application: request.application,
             metadata,
         };
         let close = answered.map(|fingerprint| {
@@ -328,7 +322,7 @@ fn add_answer(items: &mut Vec<ItemBody>, answer: &JsonText, wants_translation: b
     let is_translation =
         |item: &ItemBody| item.channel == Channel::Final && item.variant == Variant::Translated;
     let copies = wants_translation && !items.iter().any(is_translation);
-    let item = |variant| text_item(Role::Assistant, Channel::Final, variant, answer);
+    let item = |variant| ItemBody::said(Role::Assistant, Channel::Final, variant, answer);
     items.push(item(Variant::Neutral));
     items.extend(copies.then(|| item(Variant::Translated)));
     copies
@@ -342,13 +336,9 @@ fn start_fingerprint(request: &StartTurn, replaces: Option<&TurnId>) -> [u8; 16]
         &request.answer_neutral,
     ];
     pieces.extend(texts.map(|t| optional_bytes(t.as_ref().map(JsonText::as_token))));
-    pieces.push(vec![u8::from(request.translate_chat)]);
-    let labels = [
-        &request.pipeline_name,
-        &request.consultant,
-        &request.repository,
-    ];
-    pieces.extend(labels.map(|t| optional_bytes(t.as_deref())));
+    let application = &request.application;
+    pieces.push(vec![u8::from(application.wants_translation())]);
+    pieces.extend(application.labels().map(|l| optional_bytes(l.value)));
     pieces.push(optional_bytes(
         request.metadata.as_ref().map(RawJson::as_str),
     ));

@@ -71,10 +71,7 @@ pub(crate) fn start(request: &str, question: &str) -> StartTurn {
         request_id: rid(request),
         question_neutral: Some(json_text(question)),
         question_translated: None,
-        translate_chat: false,
-        pipeline_name: None,
-        consultant: None,
-        repository: None,
+        application: filrouge_types::Application::default(),
         metadata: None,
         runtime_context: None,
         items: Vec::new(),
@@ -210,10 +207,10 @@ impl World {
         self.engine.sessions.create(&owner, session).await.unwrap();
         let mut rich = start("r/../1 🧵", r#""what\ud800""#);
         rich.question_translated = Some(json_text(r#""quoi \u00e9""#));
-        rich.translate_chat = true;
-        rich.pipeline_name = Some("pipe".into());
-        rich.consultant = Some("".into());
-        rich.repository = Some("repo \\ \"".into());
+        rich.application.translate_chat = true;
+        rich.application.pipeline_name = Some("pipe".into());
+        rich.application.consultant = Some("".into());
+        rich.application.repository = Some("repo \\ \"".into());
         rich.metadata = Some(raw(ODD_OBJECT));
         let one = self.engine.turns.start(&owner, sid(id), rich).await;
         let one = one.unwrap().into_value();
@@ -232,7 +229,7 @@ impl World {
         };
         self.finalize(&one, answer).await.unwrap();
         let mut fallback = whole("fallback", r#""q2""#, r#""a2""#);
-        fallback.translate_chat = true;
+        fallback.application.translate_chat = true;
         fallback.items = vec![note("between"), full("fallback item", "[ ]")];
         let two = self.start(id, fallback).await.unwrap();
         let (failed, cancelled) = (start("failed", r#""q3""#), start("cancelled", r#""q4""#));

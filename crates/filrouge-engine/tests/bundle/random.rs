@@ -35,7 +35,7 @@ async fn play(world: &World, number: usize, (kind, which, more): Step) -> bool {
         (0 | 13.., _) => world.start("s", start(&request, &question)).await.is_ok(),
         (1 | 2, _) => {
             let mut request = whole(&request, &question, &format!("\"{mark}!\""));
-            request.translate_chat = kind == 2;
+            request.application.translate_chat = kind == 2;
             request.items.push(note(&format!("{mark}i")));
             world.start("s", request).await.is_ok()
         }

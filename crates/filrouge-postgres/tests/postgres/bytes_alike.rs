@@ -255,7 +255,7 @@ fn strange_items() {
             let request = format!("r{n}");
             let made = start_with(&who, "s", &request, "q", None, |event, items| {
                 event.metadata = Some(json(JSON[n % JSON.len()]));
-                event.pipeline_name = Some((*text).into());
+                event.application.pipeline_name = Some((*text).into());
                 items[0].agent = Some((*text).into());
             });
             three.write(&who, Write::Start(Arc::new(made))).await;

@@ -6,7 +6,7 @@ use filrouge_engine::StartTurn;
 use filrouge_engine::following::DraftEvent;
 use filrouge_engine::restore::Report;
 use filrouge_http::problem::ProblemBody;
-use filrouge_types::{Item, Session, SessionEvent, Turn};
+use filrouge_types::{Application, Item, Session, SessionEvent, Turn};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
@@ -94,10 +94,20 @@ fn replace_turn() -> Value {
 /// One of the questions must be there.
 fn start_turn() -> Value {
     let mut schema = value(StartTurn::schema());
+    with_application(&mut schema);
     schema["anyOf"] = ["question_neutral", "question_translated"]
         .map(|name| json!({"required": [name], "properties": {name: {"type": "string"}}}))
         .into();
     schema
+}
+
+/// What the application says of a turn stands among the turn's members.
+fn with_application(turn: &mut Value) {
+    let mut application = value(Application::schema());
+    let members = application["properties"].as_object_mut();
+    if let (Some(all), Some(members)) = (turn["properties"].as_object_mut(), members) {
+        all.append(members);
+    }
 }
 
 /// Answers in which every member is always there, `null` for absent (DESIGN §12).
@@ -124,6 +134,9 @@ const WHOLE: &[&str] = &[
 /// Puts in what the derives leave out.
 pub(super) fn complete(schemas: &mut Map<String, Value>) {
     schemas.insert("StartTurn".to_owned(), start_turn());
+    if let Some(turn) = schemas.get_mut("Turn") {
+        with_application(turn);
+    }
     for name in WHOLE {
         if let Some(schema) = schemas.get_mut(*name) {
             whole(schema);

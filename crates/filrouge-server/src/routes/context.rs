@@ -65,7 +65,7 @@ pub(super) async fn show(State(app): State<App>, at: InSession<may::Read, ShowQu
             Format::Pairs => Selection::Pairs,
             _ => Selection::Messages,
         },
-        variant: at.query.variant.unwrap_or(Variant::Neutral),
+        variant: at.query.variant.unwrap_or_default(),
         last_turns: at.query.last_turns,
         max_tokens: at.query.max_tokens,
         unanswered: at.query.unanswered,

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use filrouge_engine::{Origin, usage_tokens};
-use filrouge_types::{Channel, Item, Recorded, Role as ItemRole, Session, Turn};
+use filrouge_types::{Channel, Item, ItemBody, Recorded, Role as ItemRole, Session, Turn};
 use serde_json::Value;
 
 use super::notes::{Noted, Notes};
@@ -276,23 +276,32 @@ impl Builder {
 
 /// What an item adds to its message.
 fn add(message: &mut Message, item: &Item, notes: &Notes, version: Option<&str>) {
+    let ItemBody {
+        item_id: _,
+        role: _,
+        channel,
+        variant: _,
+        parts: _,
+        agent,
+        model,
+        usage,
+        metadata: _,
+        occurred_at: _,
+    } = &item.body;
     if message.agent.is_none() {
-        message.agent.clone_from(&item.body.agent);
+        message.agent.clone_from(agent);
     }
     if message.model.is_none() {
-        message.model.clone_from(&item.body.model);
+        message.model.clone_from(model);
     }
-    if message.role == Role::Assistant
-        && message.finish.is_none()
-        && item.body.channel == Channel::Final
-    {
+    if message.role == Role::Assistant && message.finish.is_none() && *channel == Channel::Final {
         message.finish = Some("stop".into());
     }
     // An importer has noted when the message was complete, or that it was not.
-    if item.body.channel != Channel::Question && notes.message.is_none() {
+    if *channel != Channel::Question && notes.message.is_none() {
         message.completed = message.completed.max(Some(at(item)));
     }
-    let Some(usage) = &item.body.usage else {
+    let Some(usage) = usage else {
         return;
     };
     let usage: Value = serde_json::from_str(usage.as_str()).unwrap_or_default();

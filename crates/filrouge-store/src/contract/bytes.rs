@@ -105,7 +105,7 @@ pub async fn metadata_is_merged_not_rewritten(f: &Fixture) {
     let json = |text: &str| RawJson::parse(text).unwrap();
     let made = start_with(&who, "s", "r", "q", None, |event, _| {
         event.metadata = Some(json(r#"{"a":1.0, "b":[1,  2]}"#));
-        event.pipeline_name = Some("pipe".into());
+        event.application.pipeline_name = Some("pipe".into());
     });
     let turn = f.try_start(&who, made).await.unwrap();
     assert_eq!(turn.metadata.as_str(), r#"{"a":1.0, "b":[1,  2]}"#);
@@ -124,7 +124,7 @@ pub async fn metadata_is_merged_not_rewritten(f: &Fixture) {
         turn.metadata.as_str(),
         r#"{"a":9007199254740993,"b":[1,  2],"c":"\u0000"}"#
     );
-    assert_eq!(turn.pipeline_name.as_deref(), Some("pipe"));
+    assert_eq!(turn.application.pipeline_name.as_deref(), Some("pipe"));
 }
 
 pub async fn large_items_come_back(f: &Fixture) {

@@ -92,7 +92,7 @@ fn command(keyring: &Keyring, prefix: &str, step: Step, now: i64, log: &[Command
         }
         3 => {
             let made = start_with(&who, &s, &r, "q", Some("answer"), |event, made| {
-                event.translate_chat = more == 1;
+                event.application.translate_chat = more == 1;
                 made.splice(1..1, items(request, more.min(2)));
             });
             Write::Start(Arc::new(made))

@@ -44,7 +44,7 @@ async fn ended(f: &Fixture, who: &Scope, session: &str, write: Write) -> Vec<(Ch
     assert_eq!(code(f.write(who, late).await), ErrorCode::TurnClosed);
     f.intact().await;
     let said = |i: &filrouge_types::Item| {
-        let text = crate::read::text_of(&i.body.parts).map(|t| t.to_plain());
+        let text = i.body.text().map(|t| t.to_plain());
         (i.body.channel.clone(), text.unwrap_or_default())
     };
     items.iter().skip(1).map(said).collect()
@@ -73,7 +73,7 @@ pub async fn kept_whoever_ends_the_turn(f: &Fixture) {
 pub async fn what_the_caller_says_was_shown(f: &Fixture) {
     let who = anyone();
     let text = |i: &filrouge_types::Item| {
-        let text = crate::read::text_of(&i.body.parts).map(|t| t.to_plain());
+        let text = i.body.text().map(|t| t.to_plain());
         (i.body.item_id.clone(), text.unwrap_or_default())
     };
     let answer = stream(1).item_id(1);

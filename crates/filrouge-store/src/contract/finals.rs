@@ -28,7 +28,7 @@ fn some(words: &str) -> Option<String> {
 async fn start_translating(f: &Fixture, request: &str) -> Turn {
     let who = anyone();
     let made = start_with(&who, "s", request, "q", None, |event, _| {
-        event.translate_chat = true;
+        event.application.translate_chat = true;
     });
     f.try_start(&who, made).await.unwrap()
 }

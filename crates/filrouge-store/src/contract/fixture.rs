@@ -136,10 +136,7 @@ fn start_event(scope: &Scope, request: &str, question: &str) -> StartEvent {
         identity_id: scope.viewer.identity().cloned(),
         fingerprint: body(question),
         replaces: None,
-        translate_chat: false,
-        pipeline_name: None,
-        consultant: None,
-        repository: None,
+        application: filrouge_types::Application::default(),
         metadata: None,
     }
 }

@@ -1,26 +1,15 @@
 //! What of a conversation reaches the ledger when not everything does (DESIGN §7).
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
-use filrouge_types::{Channel, RawJson, UnknownName, take_members};
+use filrouge_types::{ANSWER_IS_COPY, Channel, QUESTION_IS_COPY, RawJson, take_members};
 
 use super::ephemeral::{Keep, KeepItems};
 
 /// Members of a turn's metadata that filrouge adds itself: what they tell is lost if a list forgets them.
-pub const OWN_MEMBERS: [&str; 2] = ["answer_neutral_is_fallback", "question_neutral_is_fallback"];
+pub const OWN_MEMBERS: [&str; 2] = [ANSWER_IS_COPY, QUESTION_IS_COPY];
 
 impl KeepItems {
-    /// The word of the setting `record`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Conversation => "conversation",
-        }
-    }
-
     /// Whether items of this channel are kept: of a conversation what was asked and answered, what was shown when there
     /// was no answer, how it ended, and what must be known of links and redactions.
     #[must_use]
@@ -38,28 +27,6 @@ impl KeepItems {
                     | Channel::Link
                     | Channel::Redaction
             ),
-        }
-    }
-}
-
-impl fmt::Display for KeepItems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for KeepItems {
-    type Err = UnknownName;
-
-    fn from_str(word: &str) -> Result<Self, UnknownName> {
-        match word {
-            "all" => Ok(Self::All),
-            "conversation" => Ok(Self::Conversation),
-            _ => Err(UnknownName {
-                what: "policy of what is recorded",
-                name: word.to_owned(),
-                known: "all, conversation",
-            }),
         }
     }
 }

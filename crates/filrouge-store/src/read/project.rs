@@ -1,12 +1,10 @@
 //! Turns as callers see them: projections over their items (DESIGN §3).
 
-use filrouge_types::{
-    Channel, Failure, Item, JsonText, Role, Timestamp, Turn, TurnId, TurnStatus, Variant,
-};
+use filrouge_types::{Channel, Failure, Item, JsonText, Role, Timestamp, Turn, TurnId, TurnStatus};
 
 use super::lists::Listed;
 use super::redactions::{Redactions, named_by};
-use super::{Loaded, Sight, merged, text_of};
+use super::{Loaded, Sight, merged};
 use crate::record::{Batch, CloseEvent, Event, FaultKind, RecordRow, StartEvent};
 use crate::rows::{RECORDS_BYTES, TurnRow, View};
 
@@ -121,9 +119,9 @@ pub fn turn_len(turn: &Turn) -> usize {
         &turn.answer_neutral,
         &turn.answer_translated,
     ];
-    let labels = [&turn.pipeline_name, &turn.consultant, &turn.repository];
+    let labels = turn.application.labels();
     let texts = texts.into_iter().flatten().map(|t| t.as_token().len());
-    let labels = labels.into_iter().flatten().map(|l| l.len());
+    let labels = labels.into_iter().filter_map(|l| l.value).map(str::len);
     texts.chain(labels).sum::<usize>() + turn.metadata.as_str().len()
 }
 
@@ -219,7 +217,7 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         let mut answers = [None, None];
         for (answer, seq) in answers.iter_mut().zip(row.finals) {
             if seq != 0 && row.status == TurnStatus::Finalized {
-                *answer = text_of(&self.item(seq)?.body.parts);
+                *answer = self.item(seq)?.body.text();
             }
         }
         let [answer_neutral, answer_translated] = answers;
@@ -230,19 +228,16 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
         Ok(Turn {
             turn_id: row.turn_id,
             session_id: self.session.row.session_id.clone(),
-            request_id: start.request_id.clone(),
+            request_id: start.request_id,
             ordinal: row.ordinal,
             status: row.status,
-            identity_id: start.identity_id.clone(),
+            identity_id: start.identity_id,
             question_neutral,
             question_translated,
             answer_neutral,
             answer_translated,
             answer_translated_is_fallback: close.as_ref().is_some_and(|c| c.fallback),
-            translate_chat: start.translate_chat,
-            pipeline_name: start.pipeline_name.clone(),
-            consultant: start.consultant.clone(),
-            repository: start.repository.clone(),
+            application: start.application,
             metadata: merged(
                 start.metadata.as_ref(),
                 close.as_ref().and_then(|c| c.metadata.as_ref()),
@@ -373,9 +368,9 @@ impl<'a, 'b, V: View + ?Sized> Pages<'a, 'b, V> {
             if !asked || item.turn_id != Some(row.turn_id) {
                 break;
             }
-            let slot = &mut texts[usize::from(item.body.variant == Variant::Translated)];
+            let slot = &mut texts[item.body.variant.slot()];
             if slot.is_none() {
-                *slot = text_of(&item.body.parts);
+                *slot = item.body.text();
             }
         }
         Ok(texts)

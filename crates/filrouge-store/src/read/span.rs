@@ -1,6 +1,6 @@
 //! Turns and items of a span, for whoever restores a conversation: rows first, then the items they stand for.
 
-use filrouge_types::{ErrorCode, Failure, Item, RawJson, RequestId};
+use filrouge_types::{ErrorCode, Failure, Item, RequestId};
 
 use super::{ALL_PLACES, Loaded, Redactions, Sight};
 use crate::chain::{GENESIS, Link};
@@ -79,7 +79,7 @@ impl<V: View + ?Sized> Sight<'_, V> {
                 break;
             };
             after = newest.seq;
-            let bytes = page.iter().map(bytes_of).sum();
+            let bytes = page.iter().map(|item| item.body.bytes()).sum();
             *room = room.checked_sub(bytes).ok_or_else(no_room)?;
             if items.is_empty() {
                 items = page;
@@ -211,11 +211,6 @@ impl<V: View + ?Sized> Sight<'_, V> {
 
 /// Records read at once.
 const RECORDS: usize = 256;
-
-fn bytes_of(item: &Item) -> usize {
-    let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
-    item.body.parts.as_str().len() + optional(&item.body.usage) + optional(&item.body.metadata)
-}
 
 fn no_room() -> Failure {
     let what = "the items asked for are more than are held in memory at once";

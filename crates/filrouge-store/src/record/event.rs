@@ -1,6 +1,6 @@
 //! The changes of a turn that its items record: a turn is a projection over them (DESIGN §3).
 
-use filrouge_types::{IdentityId, RawJson, RequestId, TurnId, TurnStatus};
+use filrouge_types::{Application, IdentityId, RawJson, RequestId, TurnId, TurnStatus};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,14 +21,9 @@ pub struct StartEvent {
     pub fingerprint: [u8; 16],
     /// The turn it replaces.
     pub replaces: Option<TurnId>,
-    /// Whether the chat is translated.
-    pub translate_chat: bool,
-    /// The pipeline that answers.
-    pub pipeline_name: Option<Box<str>>,
-    /// The consultant that answers.
-    pub consultant: Option<Box<str>>,
-    /// The repository it is about.
-    pub repository: Option<Box<str>>,
+    /// What the application says of it.
+    #[serde(flatten)]
+    pub application: Application,
     /// The application's data, a JSON object.
     pub metadata: Option<RawJson>,
 }
@@ -72,6 +67,14 @@ pub fn salted(fingerprint: &[u8; 16], salt: &[u8; SALT_BYTES]) -> [u8; 16] {
     chain::fingerprint(&[b"salted", salt, fingerprint])
 }
 
+fn read_application(r: &mut Reader<'_>) -> Result<Application, Malformed> {
+    let mut application = Application::new(r.flag()?);
+    for label in application.labels_mut() {
+        *label = r.optional()?.map(Into::into);
+    }
+    Ok(application)
+}
+
 impl Event {
     /// As it is stored in an item with `salt`.
     pub(super) fn salted(&self, salt: &[u8; SALT_BYTES]) -> Self {
@@ -98,10 +101,10 @@ impl Event {
                     }
                     None => out.byte(0),
                 }
-                out.byte(u8::from(e.translate_chat));
-                out.optional(e.pipeline_name.as_deref());
-                out.optional(e.consultant.as_deref());
-                out.optional(e.repository.as_deref());
+                out.byte(u8::from(e.application.wants_translation()));
+                for label in e.application.labels() {
+                    out.optional(label.value);
+                }
                 out.optional(e.metadata.as_ref().map(RawJson::as_str));
             }
             Self::Close(e) => {
@@ -140,10 +143,7 @@ impl Event {
                     1 => Some(TurnId::from_bytes(r.array()?)),
                     _ => return Err(Malformed),
                 },
-                translate_chat: r.flag()?,
-                pipeline_name: r.optional()?.map(Into::into),
-                consultant: r.optional()?.map(Into::into),
-                repository: r.optional()?.map(Into::into),
+                application: read_application(r)?,
                 metadata: r.optional()?.map(RawJson::from_checked),
             }))),
             2 => Ok(Self::Close(Box::new(CloseEvent {

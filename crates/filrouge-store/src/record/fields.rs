@@ -16,28 +16,36 @@ const KNOWN: u8 = HAS_ID | HAS_AGENT | HAS_MODEL | HAS_USAGE | HAS_METADATA | HA
 
 /// Everything of an item but its content, in the canonical order that the link covers.
 pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
+    let ItemBody {
+        item_id,
+        role,
+        channel,
+        variant,
+        parts: _,
+        agent,
+        model,
+        usage,
+        metadata,
+        occurred_at,
+    } = item;
     let mut out = Vec::with_capacity(96);
-    out.byte(item.role.code());
-    match item.channel.code() {
+    out.byte(role.code());
+    match channel.code() {
         Some(code) => out.byte(code),
         None => {
             out.byte(u8::MAX);
-            out.text(item.channel.as_str());
+            out.text(channel.as_str());
         }
     }
-    out.byte(item.variant.code());
+    out.byte(variant.code());
     let texts = [
-        (HAS_ID, item.item_id.as_ref().map(ItemId::as_str)),
-        (HAS_AGENT, item.agent.as_deref()),
-        (HAS_MODEL, item.model.as_deref()),
-        (HAS_USAGE, item.usage.as_ref().map(RawJson::as_str)),
-        (HAS_METADATA, item.metadata.as_ref().map(RawJson::as_str)),
+        (HAS_ID, item_id.as_ref().map(ItemId::as_str)),
+        (HAS_AGENT, agent.as_deref()),
+        (HAS_MODEL, model.as_deref()),
+        (HAS_USAGE, usage.as_ref().map(RawJson::as_str)),
+        (HAS_METADATA, metadata.as_ref().map(RawJson::as_str)),
     ];
-    let mut present = if item.occurred_at.is_some() {
-        HAS_OCCURRED
-    } else {
-        0
-    };
+    let mut present = occurred_at.map_or(0, |_| HAS_OCCURRED);
     for (bit, text) in &texts {
         if text.is_some() {
             present |= bit;
@@ -47,7 +55,7 @@ pub(super) fn encode_fields(item: &ItemBody, events: &[Event]) -> Vec<u8> {
     for text in texts.iter().filter_map(|(_, t)| *t) {
         out.text(text);
     }
-    if let Some(t) = item.occurred_at {
+    if let Some(t) = *occurred_at {
         out.time(t);
     }
     out.number(events.len() as u64);

@@ -78,10 +78,12 @@ fn start_event() -> impl Strategy<Value = StartEvent> {
                     identity_id: identity.map(|i| IdentityId::new(i).unwrap()),
                     fingerprint,
                     replaces: replaces.map(TurnId::from_bytes),
-                    translate_chat,
-                    pipeline_name: texts.0,
-                    consultant: texts.1,
-                    repository: texts.2,
+                    application: filrouge_types::Application {
+                        translate_chat,
+                        pipeline_name: texts.0,
+                        consultant: texts.1,
+                        repository: texts.2,
+                    },
                     metadata,
                 }
             },
@@ -177,10 +179,7 @@ fn start_entry() -> Entry {
         identity_id: None,
         fingerprint: [7; 16],
         replaces: None,
-        translate_chat: false,
-        pipeline_name: None,
-        consultant: None,
-        repository: None,
+        application: filrouge_types::Application::default(),
         metadata: None,
     };
     Entry {

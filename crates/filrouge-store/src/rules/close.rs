@@ -1,7 +1,8 @@
 //! Ending a turn: finalize, fail, cancel (DESIGN §4.3, §4.4). The first one wins.
 
 use filrouge_types::{
-    Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn, TurnStatus, Variant,
+    ANSWER_IS_COPY, Channel, ErrorCode, Failure, ItemBody, JsonText, RawJson, Role, Turn,
+    TurnStatus, Variant, flagged,
 };
 
 use super::writing::{
@@ -11,7 +12,7 @@ use super::writing::{
 use super::{draft, lease};
 
 use crate::command::{Close, Ending, Outcome};
-use crate::read::{Loaded, merged, text_of};
+use crate::read::{Loaded, merged};
 use crate::record::{Batch, CloseEvent, Entry, Event};
 use crate::rows::{TurnRow, Tx};
 
@@ -164,13 +165,18 @@ fn recorded<T: Tx>(
     entries: &[Entry],
 ) -> Result<Vec<Entry>, Failure> {
     let mut entries = entries.to_vec();
-    let wants_translation = w.sight().start_of(session, row)?.translate_chat && row.finals[1] == 0;
+    let wants_translation = w
+        .sight()
+        .start_of(session, row)?
+        .application
+        .wants_translation()
+        && row.finals[Variant::Translated.slot()] == 0;
     let answer = entries.iter().rfind(|e| e.item.channel == Channel::Final);
     let copy = answer
         .filter(|_| wants_translation)
-        .and_then(|e| text_of(&e.item.parts));
+        .and_then(|e| e.item.text());
     let copied = copy.is_some();
-    entries.extend(copy.map(|text| answer_item(&text, Variant::Translated).into()));
+    entries.extend(copy.map(|text| answer(&text, Variant::Translated).into()));
     let status = TurnStatus::Finalized;
     Ok(ending_with(entries, status, copied, close, None))
 }
@@ -199,14 +205,8 @@ fn ending_with(
     entries
 }
 
-/// An answer as an item.
-#[must_use]
-pub(crate) fn answer_item(text: &JsonText, variant: Variant) -> ItemBody {
-    let parts = RawJson::from_checked(format!(r#"[{{"type":"text","text":{}}}]"#, text.as_token()));
-    ItemBody {
-        variant,
-        ..ItemBody::new(Role::Assistant, Channel::Final, parts)
-    }
+fn answer(text: &JsonText, variant: Variant) -> ItemBody {
+    ItemBody::said(Role::Assistant, Channel::Final, variant, text)
 }
 
 struct Answers<'a> {
@@ -229,7 +229,7 @@ impl Answers<'_> {
         let mut present = [None, None];
         for (slot, seq) in present.iter_mut().zip(row.finals) {
             if seq != 0 {
-                *slot = text_of(&sight.item_at(session, seq)?.body.parts);
+                *slot = sight.item_at(session, seq)?.body.text();
             }
         }
         let has = row.finals.map(|seq| seq != 0);
@@ -245,8 +245,11 @@ impl Answers<'_> {
                 .with_hint("finalize without an answer to promote it"));
             }
         }
-        let wants_translation =
-            sight.start_of(session, row)?.translate_chat || self.fallback == Some(true);
+        let wants_translation = sight
+            .start_of(session, row)?
+            .application
+            .wants_translation()
+            || self.fallback == Some(true);
         let [neutral, translated] = present;
         let answer = self.neutral.cloned().or(neutral);
         let translation = self.translated.cloned().or(translated);
@@ -263,17 +266,16 @@ impl Answers<'_> {
         if !has[0]
             && let Some(text) = answer.as_ref().or(translation.as_ref())
         {
-            entries.push(answer_item(text, Variant::Neutral).into());
+            entries.push(answer(text, Variant::Neutral).into());
             if answer.is_none() {
-                let word = r#"{"answer_neutral_is_fallback":true}"#;
-                flag = Some(RawJson::from_checked(word));
+                flag = Some(flagged(ANSWER_IS_COPY));
             }
         }
         let copied = translation.is_none() && answer.is_some() && wants_translation && !has[1];
         if !has[1]
             && let Some(text) = translation.as_ref().or(answer.as_ref().filter(|_| copied))
         {
-            entries.push(answer_item(text, Variant::Translated).into());
+            entries.push(answer(text, Variant::Translated).into());
         }
         if entries.is_empty() {
             let note = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);

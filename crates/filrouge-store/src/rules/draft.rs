@@ -8,7 +8,7 @@ use super::writing::{Context, Writing, check_count, put_in_turn, turn_closed};
 
 use crate::command::{Close, Ending, Interrupt, Outcome, Progress, PutDraft, Scope};
 use crate::draft::{Piece, StreamId, answer_so_far, partial_entries};
-use crate::read::{Loaded, text_of};
+use crate::read::Loaded;
 use crate::record::{Batch, Entry};
 use crate::rows::{Change, DraftChunk, DraftRow, TurnRow, Tx};
 
@@ -195,7 +195,10 @@ fn with_given(stream: StreamId, pieces: &[Piece], given: &[Entry]) -> Vec<Entry>
     let partial = |e: &Entry| e.item.channel == Channel::Partial;
     if let Some((number, shown)) = answer_so_far(pieces)
         && let Some(at) = given.iter().position(partial)
-        && text_of(&given[at].item.parts).is_some_and(|t| t.to_plain().starts_with(&shown))
+        && given[at]
+            .item
+            .text()
+            .is_some_and(|t| t.to_plain().starts_with(&shown))
         && let id = stream.item_id(number)
         && let Some(entry) = entries.iter_mut().find(|e| e.item.item_id == id)
     {

@@ -318,7 +318,7 @@ pub(crate) fn final_slot(
 ) -> Option<usize> {
     let is_final =
         role == filrouge_types::Role::Assistant && *channel == filrouge_types::Channel::Final;
-    is_final.then(|| usize::from(variant.code()))
+    is_final.then(|| variant.slot())
 }
 
 /// At most one final item of each variant (DESIGN §4.3).

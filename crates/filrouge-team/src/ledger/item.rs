@@ -181,12 +181,9 @@ struct Part<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
     #[serde(default, borrow)]
-    text: Option<Cow<'a, str>>,
-    #[serde(default, borrow)]
     task: Option<Cow<'a, str>>,
     #[serde(default, borrow)]
     id: Option<Cow<'a, str>>,
-    #[serde(default)]
     at: Option<Timestamp>,
     #[serde(default)]
     whole: bool,
@@ -206,7 +203,7 @@ pub(crate) fn read(item: &Item) -> Read {
     };
     if let (Some(metadata), Some(id)) = (team, &item.body.item_id) {
         let at = item.when();
-        let message = metadata.team.message(id.as_str().into(), at, said(parts));
+        let message = metadata.team.message(id.as_str().into(), at, said(item));
         return Read::Message {
             message,
             from_draft: false,
@@ -221,7 +218,7 @@ pub(crate) fn read(item: &Item) -> Read {
     let about = parts.iter().find(|part| part.kind == MESSAGE_PART);
     match about.and_then(drafted) {
         Some(mut message) => {
-            message.content = said(parts);
+            message.content = said(item);
             Read::Message {
                 message,
                 from_draft: true,
@@ -249,15 +246,9 @@ pub(crate) fn read_draft(about: Option<&RawJson>, text: &str) -> Option<Message>
     Some(message)
 }
 
-fn said(parts: Vec<Part<'_>>) -> Box<str> {
-    let mut texts = parts.into_iter().filter(|part| part.kind == "text");
-    let first = texts.next().and_then(|part| part.text);
-    let mut said = first.map_or_else(String::new, Cow::into_owned);
-    for text in texts.filter_map(|part| part.text) {
-        said.push('\n');
-        said.push_str(&text);
-    }
-    said.into()
+fn said(item: &Item) -> Box<str> {
+    let text = item.body.text();
+    text.map_or_else(|| "".into(), |text| text.to_plain().into())
 }
 
 fn redacted(item: &Item, is_message: bool) -> Read {

@@ -216,7 +216,7 @@ impl Shared {
     fn fitting(&self, ended: &mut Ended, channel: Channel) -> Result<ItemBody, Failure> {
         let most = self.engine.limits().item_bytes;
         let mut item = item_of(&ended.message, channel, ended.error.as_ref())?;
-        while size(&item) > most && !ended.message.content.is_empty() {
+        while item.bytes() > most && !ended.message.content.is_empty() {
             let said = &ended.message.content;
             tracing::warn!(message_id = %ended.message.id, bytes = said.len(), "a message is too long for the ledger, and is cut");
             let end = said.floor_char_boundary(said.len() / 2);
@@ -320,12 +320,6 @@ impl Shared {
         keeping.state = None;
         Ok(true)
     }
-}
-
-/// About how many bytes an item has, as the engine's limit counts them.
-fn size(item: &ItemBody) -> usize {
-    let metadata = item.metadata.as_ref().map_or(0, |m| m.as_str().len());
-    item.parts.as_str().len() + metadata
 }
 
 /// A turn that somebody else has ended meanwhile has ended.

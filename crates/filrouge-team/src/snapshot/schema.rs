@@ -29,7 +29,6 @@ struct Written {
 #[serde(rename_all = "camelCase")]
 struct WrittenContext {
     messages: Vec<WrittenMessage>,
-    #[serde(default)]
     team_task: Option<Box<str>>,
     #[serde(skip_deserializing)]
     timestamp: i64,

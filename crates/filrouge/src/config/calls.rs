@@ -1,6 +1,6 @@
 //! The section `[calls]`: leases, checkpoints and going on with live calls (DESIGN §6).
 
-use filrouge_engine::{CallSettings, Journal};
+use filrouge_engine::CallSettings;
 
 use super::layers::{Form, Layers, NONE, joined};
 use crate::exit::Usage;
@@ -40,10 +40,9 @@ fn check(name: &str, usual: std::time::Duration, most: std::time::Duration) -> R
 
 pub(super) fn read(layers: &mut Layers<'_>) -> Result<CallSettings, Usage> {
     let usual = CallSettings::default();
-    let words = [Journal::Off, Journal::Shadow, Journal::On].map(|word| (word.as_str(), word));
     let (ttl, wait) = (1..=LEASE_TTL_MOST, 0..=LEASE_WAIT_MOST);
     let all = CallSettings {
-        journal: layers.choice("calls.journal", &words, usual.journal)?,
+        journal: layers.text("calls.journal", || Ok(usual.journal))?,
         lease_ttl: layers.millis("calls.lease_ttl_ms", ttl.clone(), usual.lease_ttl)?,
         lease_ttl_max: layers.millis("calls.lease_ttl_max_ms", ttl, usual.lease_ttl_max)?,
         lease_wait: layers.millis("calls.lease_wait_ms", wait.clone(), usual.lease_wait)?,

@@ -99,7 +99,7 @@ const METADATA_ALLOW: [&str; 8] = [
     "locale",
     "timezone",
     "user_agent",
-    "question_neutral_is_fallback",
+    filrouge_types::QUESTION_IS_COPY,
 ];
 /// How a list of all names is written.
 const EVERYTHING: &str = "*";
@@ -158,8 +158,8 @@ pub(super) fn tenants(layers: &mut Layers<'_>) -> Result<BTreeMap<TenantId, Keep
         let wrong = |e: String| Usage::new(format!("{file}: [tenants.{name}]: {e}"));
         let tenant = TenantId::new(name.as_str()).map_err(|e| wrong(e.to_string()))?;
         if let Some(record) = section.record {
-            let known = || format!("record is {record:?}; known: all, conversation");
-            let record: KeepItems = record.parse().map_err(|_| wrong(known()))?;
+            let record = record.parse::<KeepItems>();
+            let record = record.map_err(|e| wrong(format!("record: {e}")))?;
             layers.list(format!("tenants.{tenant}.record"), &record);
             all.insert(tenant, record);
         }
@@ -184,10 +184,8 @@ impl HotConfig {
             layers.number("hot_memory_bytes", MEMORY_BYTES_MIN..=u64::MAX, 256 << 20)?;
         let own = || Ok("filrouge".to_owned());
         let prefix = layers.read(("hot_prefix", Form::Text), own, prefix, String::clone)?;
-        let durable = [DurablePolicy::All, DurablePolicy::Authenticated].map(|d| (d.as_str(), d));
-        let durable = layers.choice("durable", &durable, DurablePolicy::default())?;
-        let record = [KeepItems::All, KeepItems::Conversation].map(|r| (r.as_str(), r));
-        engine.record.default = layers.choice("record", &record, KeepItems::All)?;
+        let durable = layers.text("durable", || Ok(DurablePolicy::default()))?;
+        engine.record.default = layers.text("record", || Ok(KeepItems::default()))?;
         let unset = || {
             Ok(match durable {
                 DurablePolicy::All => MetadataPolicy::All,

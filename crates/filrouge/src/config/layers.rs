@@ -269,27 +269,6 @@ impl<'a> Layers<'a> {
         self.read((name, Form::Text), default, |text| Ok(text.into()), shown)
     }
 
-    /// One of some words.
-    pub(super) fn choice<T: Copy + PartialEq>(
-        &mut self,
-        name: &'static str,
-        words: &[(&'static str, T)],
-        default: T,
-    ) -> Result<T, Usage> {
-        let read = |text: &str| {
-            let found = words.iter().find(|(word, _)| *word == text);
-            found.map(|(_, value)| *value).ok_or_else(|| {
-                let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-                format!("{text:?} is not known; known: {}", known.join(", "))
-            })
-        };
-        let shown = |value: &T| {
-            let found = words.iter().find(|(_, known)| known == value);
-            found.map_or(NONE, |(word, _)| *word).to_owned()
-        };
-        self.read((name, Form::Text), || Ok(default), read, shown)
-    }
-
     pub(super) fn truth(&mut self, name: &'static str, default: bool) -> Result<bool, Usage> {
         let read = |text: &str| {
             text.parse()

@@ -10,26 +10,17 @@ use super::layers::{Form, Layers, filled, shown_or_none, within, xdg};
 use super::secret::SecretSource;
 use crate::exit::Usage;
 
-/// What makes vectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EmbedderKind {
-    /// Nothing: search is by words alone.
-    None,
-    /// The model that `filrouge models install` installs.
-    MiniLm,
-    /// A service.
-    Http,
-}
-
-impl EmbedderKind {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::MiniLm => "minilm",
-            Self::Http => "http",
-        }
+filrouge_types::words!(
+    /// What makes vectors.
+    pub(crate) enum EmbedderKind: "embedder" {
+        /// Nothing: search is by words alone.
+        None => "none",
+        /// The model that `filrouge models install` installs.
+        MiniLm => "minilm",
+        /// A service.
+        Http => "http",
     }
-}
+);
 
 /// Indexes of what is searched.
 #[derive(Debug, Clone)]
@@ -91,13 +82,11 @@ impl IndexConfig {
 
 impl SearchConfig {
     pub(super) fn read(layers: &mut Layers<'_>) -> Result<Self, Usage> {
-        let kinds = [EmbedderKind::None, EmbedderKind::MiniLm, EmbedderKind::Http];
-        let kinds = kinds.map(|kind| (kind.name(), kind));
         let own = || Ok(xdg("XDG_DATA_HOME", ".local/share")?.join("models/minilm"));
         let usual = Duration::from_secs(30);
         Ok(Self {
             index: IndexConfig::read(layers)?,
-            kind: layers.choice("search.embedder.kind", &kinds, EmbedderKind::None)?,
+            kind: layers.text("search.embedder.kind", || Ok(EmbedderKind::None))?,
             folder: layers.read(
                 ("search.embedder.folder", Form::Beside),
                 own,

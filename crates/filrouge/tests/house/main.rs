@@ -3,6 +3,7 @@
 
 mod circles;
 mod design;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use filrouge_store::read::Loaded;
 use filrouge_store::record::FaultKind;
 use filrouge_store::rows::View;
-use filrouge_types::{Failure, Item, JsonText, RawJson, TurnId};
+use filrouge_types::{Failure, Item, ItemBody, JsonText, RawJson, TurnId};
 
 use super::Walk;
 use crate::audit::calls::{LOOK_BACK, last_call};
@@ -24,11 +24,8 @@ struct Content<'a> {
 
 impl<V: View + ?Sized> Walk<'_, '_, V> {
     fn looked_at(&mut self, item: &Item) {
-        let optional = |json: &Option<RawJson>| json.as_ref().map_or(0, |j| j.as_str().len());
         self.items += 1;
-        self.bytes += item.body.parts.as_str().len()
-            + optional(&item.body.usage)
-            + optional(&item.body.metadata);
+        self.bytes += item.body.bytes();
     }
 
     /// Takes an item's rows but for the first `part`; the number of the next one when the page is full before that.
@@ -189,19 +186,31 @@ impl<V: View + ?Sized> Walk<'_, '_, V> {
         let start = turn.as_ref().map(|turn| &turn.start);
         let owner = session.row.identity_id.as_ref();
         let identity = start.and_then(|s| s.identity_id.as_ref()).or(owner);
+        let ItemBody {
+            item_id,
+            role,
+            channel,
+            variant,
+            parts: _,
+            agent,
+            model,
+            usage: _,
+            metadata: _,
+            occurred_at,
+        } = &item.body;
         let row = AuditRow {
             seq: Some(item.seq),
             turn_id: item.turn_id,
             request_id: start.map(|s| s.request_id.clone()),
             identity_id: identity.cloned(),
-            occurred_at: item.body.occurred_at,
-            role: Some(item.body.role),
-            channel: Some(item.body.channel.clone()),
-            variant: Some(item.body.variant),
-            agent: item.body.agent.clone(),
-            model: item.body.model.clone(),
+            occurred_at: *occurred_at,
+            role: Some(*role),
+            channel: Some(channel.clone()),
+            variant: Some(*variant),
+            agent: agent.clone(),
+            model: model.clone(),
             redacted: item.redacted,
-            item_id: item.body.item_id.clone(),
+            item_id: item_id.clone(),
             ..AuditRow::bare(session.row.session_id.clone(), item.created_at)
         };
         Ok(match said {

@@ -41,10 +41,7 @@ pub(super) fn start(request: &str, replaces: Option<TurnId>) -> Event {
         identity_id: None,
         fingerprint: [1; 16],
         replaces,
-        translate_chat: false,
-        pipeline_name: None,
-        consultant: None,
-        repository: None,
+        application: filrouge_types::Application::default(),
         metadata: None,
     }))
 }

@@ -7,14 +7,18 @@ use super::world::{World, finalized, started, tenant, text};
 pub(super) async fn the_question_is_there_before_the_answer(world: &World) {
     let service = world.history();
     let mut call = started("s", "r", "", "q");
-    call.request.pipeline_name = Some("rag".into());
-    call.request.consultant = Some("ada".into());
-    call.request.repository = Some("docs".into());
+    call.request.application.pipeline_name = Some("rag".into());
+    call.request.application.consultant = Some("ada".into());
+    call.request.application.repository = Some("docs".into());
     let turn = service.started(call.clone()).await.unwrap();
     let open = world.turn("s", "", turn).await;
     assert_eq!(open.question_neutral.unwrap().to_plain(), "q");
     assert_eq!(open.status, TurnStatus::Open);
-    let labels = [open.pipeline_name, open.consultant, open.repository];
+    let labels = [
+        open.application.pipeline_name,
+        open.application.consultant,
+        open.application.repository,
+    ];
     assert_eq!(
         labels.map(Option::unwrap).map(String::from),
         ["rag", "ada", "docs"]
@@ -53,7 +57,7 @@ pub(super) async fn a_turn_needs_a_question(world: &World) {
 pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &World) {
     let service = world.history();
     let mut call = started("s", "r", "", "q");
-    call.request.translate_chat = true;
+    call.request.application.translate_chat = true;
     let turn = service.started(call.clone()).await.unwrap();
     let end = finalized(&call, Some(turn), "a");
     service.finalized(end).await.unwrap();
@@ -65,7 +69,7 @@ pub(super) async fn a_missing_translation_is_a_flagged_copy(world: &World) {
 pub(super) async fn a_translation_wins_over_its_flag(world: &World) {
     let service = world.history();
     let mut call = started("s", "r", "", "q");
-    call.request.translate_chat = true;
+    call.request.application.translate_chat = true;
     let turn = service.started(call.clone()).await.unwrap();
     let mut end = finalized(&call, Some(turn), "a");
     end.request.answer_translated = text("o");

@@ -27,7 +27,7 @@ pub(super) async fn starting_again_gives_the_same_turn(world: &World) {
     let first = store.start(start("s", "r", "q")).await.unwrap();
     let mut again = start("s", "r", "another question");
     again.request.metadata = json(r#"{"retry":true}"#);
-    again.request.translate_chat = true;
+    again.request.application.translate_chat = true;
     assert_eq!(store.start(again.clone()).await.unwrap(), first);
     let end = finish("s", "r", first, "a");
     store.finish(end).await.unwrap();
@@ -114,11 +114,11 @@ pub(super) async fn translations_are_optional(world: &World) {
         (plain.question_translated, plain.answer_translated),
         (None, None)
     );
-    assert!(!plain.translate_chat && !plain.answer_translated_is_fallback);
+    assert!(!plain.application.translate_chat && !plain.answer_translated_is_fallback);
     let store = world.history();
     let mut begin = start("s", "r2", "question");
     begin.request.question_translated = text("pytanie");
-    begin.request.translate_chat = true;
+    begin.request.application.translate_chat = true;
     let turn = store.start(begin).await.unwrap();
     let mut end = finish("s", "r2", turn, "answer");
     end.request.answer_translated = text("odpowiedź");
@@ -129,7 +129,7 @@ pub(super) async fn translations_are_optional(world: &World) {
     assert_eq!(plain(&both.question_translated), "pytanie");
     assert_eq!(plain(&both.answer_neutral), "answer");
     assert_eq!(plain(&both.answer_translated), "odpowiedź");
-    assert!(both.translate_chat && !both.answer_translated_is_fallback);
+    assert!(both.application.translate_chat && !both.answer_translated_is_fallback);
 }
 
 pub(super) async fn metadata_is_kept_as_it_is(world: &World) {

@@ -23,10 +23,10 @@ fn told(world: &World, session: &str, name: &str, answer: Option<&str>) -> Turn 
         answer_neutral: answer.map(JsonText::from_plain),
         answer_translated: None,
         answer_translated_is_fallback: false,
-        translate_chat: false,
-        pipeline_name: Some("rag".into()),
-        consultant: None,
-        repository: None,
+        application: filrouge_types::Application {
+            pipeline_name: Some("rag".into()),
+            ..Default::default()
+        },
         metadata: json(r#"{"channel":"web"}"#).unwrap(),
         first_seq: 1,
         last_seq: 1,
@@ -108,7 +108,10 @@ pub(super) async fn inserting_again_changes_nothing(world: &World) {
         [(open.turn_id, open.status), (done.turn_id, done.status)]
     );
     assert_eq!(before[1].metadata, done.metadata);
-    assert_eq!(before[1].pipeline_name, done.pipeline_name);
+    assert_eq!(
+        before[1].application.pipeline_name,
+        done.application.pipeline_name
+    );
     assert_eq!(before[1].identity_id, who("ada"));
 }
 
@@ -131,7 +134,7 @@ pub(super) async fn an_open_turn_gets_its_answer(world: &World) {
 pub(super) async fn told_turns_keep_their_times_and_order(world: &World) {
     let users = world.history();
     let mut copied = told(world, "s", "r2", Some("a2"));
-    copied.translate_chat = true;
+    copied.application.translate_chat = true;
     copied.answer_translated = copied.answer_neutral.clone();
     copied.answer_translated_is_fallback = true;
     let mut translated = told(world, "s", "r3", Some("a3"));
@@ -148,7 +151,12 @@ pub(super) async fn told_turns_keep_their_times_and_order(world: &World) {
         assert_eq!(turn.question_translated, told.question_translated);
         assert_eq!(turn.answer_neutral, told.answer_neutral);
         assert_eq!(turn.answer_translated, told.answer_translated);
-        let flags = |t: &Turn| (t.translate_chat, t.answer_translated_is_fallback);
+        let flags = |t: &Turn| {
+            (
+                t.application.translate_chat,
+                t.answer_translated_is_fallback,
+            )
+        };
         assert_eq!(flags(turn), flags(told));
     }
     let (scope, id) = (as_user("ada"), id("s"));

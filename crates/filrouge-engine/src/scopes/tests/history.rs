@@ -70,8 +70,11 @@ impl History<'_> {
         StartTurn {
             question_neutral: (self.dice.throw(4) > 0).then(|| self.dice.words()),
             question_translated: Some(self.dice.words()),
-            translate_chat: self.dice.throw(3) == 0,
-            pipeline_name: (self.dice.throw(2) == 0).then(|| "p\"ipe".into()),
+            application: filrouge_types::Application {
+                translate_chat: self.dice.throw(3) == 0,
+                pipeline_name: (self.dice.throw(2) == 0).then(|| "p\"ipe".into()),
+                ..Default::default()
+            },
             metadata: (self.dice.throw(2) == 0).then(|| RawJson::parse(metadata).unwrap()),
             items: vec![
                 ItemBody::new(Role::Assistant, Channel::Thought, thought);

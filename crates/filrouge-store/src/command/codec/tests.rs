@@ -112,10 +112,10 @@ fn a_start() -> impl Strategy<Value = Write> {
             identity_id: None,
             fingerprint: [9; 16],
             replaces: flag.then(|| TurnId::from_bytes([3; 16])),
-            translate_chat: flag,
-            pipeline_name: Some("p".into()),
-            consultant: None,
-            repository: None,
+            application: filrouge_types::Application {
+                pipeline_name: Some("p".into()),
+                ..filrouge_types::Application::new(flag)
+            },
             metadata: Some(metadata),
         };
         Write::Start(Arc::new(Start {

@@ -12,15 +12,17 @@ use crate::record::{ChainedItem, Event, Proof, Seqs, relinked};
 use crate::rows::View;
 use crate::rules::redaction_begins;
 
-/// Which items are kept when an ephemeral session goes into the ledger (DESIGN §7).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeepItems {
-    /// All of them.
-    #[default]
-    All,
-    /// Questions and finals, what tells how a turn went, and what tells of links and redactions.
-    Conversation,
-}
+filrouge_types::words!(
+    /// Which items are kept when an ephemeral session goes into the ledger (DESIGN §7).
+    #[derive(Default)]
+    pub enum KeepItems: "policy of what is recorded" {
+        /// All of them.
+        #[default]
+        All => "all",
+        /// Questions and finals, what tells how a turn went, and what tells of links and redactions.
+        Conversation => "conversation",
+    }
+);
 
 /// What is kept of an ephemeral session when it goes into the ledger (DESIGN §7).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

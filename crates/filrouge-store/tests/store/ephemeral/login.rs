@@ -113,7 +113,7 @@ async fn full(f: &Fixture) {
     let who = anyone();
     let start = start_with(&who, "s", "r1", "q", None, |event, items| {
         event.metadata = Some(json(r#"{"channel":"web","secret":1,"b":[ 1 ]}"#));
-        event.translate_chat = true;
+        event.application.translate_chat = true;
         items.push(translated(item(Channel::Question, "Q")));
         items.push(keyed("o", "observed"));
     });

@@ -1,0 +1,349 @@
+//! The words of one application that the contract puts into the stored format (DESIGN §3): the pair of languages that a
+//! chat can be in, and what its turns are labelled with. All other code carries a turn's words as one [`Application`], so
+//! that a word more is an edit here alone.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use crate::RawJson;
+use crate::words::stored_words;
+
+stored_words!(
+    /// Which of a pair of languages an item is in.
+    #[derive(Default)]
+    pub enum Variant: "variant" {
+        /// The language prompts are made of.
+        #[default]
+        Neutral = 0 => "neutral",
+        /// The user's language.
+        Translated = 1 => "translated",
+    }
+);
+
+impl Variant {
+    /// Its place where there is one value for each.
+    #[must_use]
+    pub fn slot(self) -> usize {
+        usize::from(self.code())
+    }
+
+    /// What a document says of it; `copied` when the text is the one of the other language.
+    #[must_use]
+    pub const fn shown(self, copied: bool) -> &'static str {
+        match self {
+            Self::Translated if copied => "translated, a copy of the neutral answer",
+            _ => self.as_str(),
+        }
+    }
+}
+
+/// The member of a turn's metadata that says that its neutral question is a copy of the translated one.
+pub const QUESTION_IS_COPY: &str = "question_neutral_is_fallback";
+/// As [`QUESTION_IS_COPY`], of the answer.
+pub const ANSWER_IS_COPY: &str = "answer_neutral_is_fallback";
+
+/// Metadata with nothing but this flag.
+#[must_use]
+pub fn flagged(name: &str) -> RawJson {
+    RawJson::from_checked(format!(r#"{{"{name}":true}}"#))
+}
+
+/// What an application says of a turn beside texts and metadata. In JSON its members stand among those of the turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Application {
+    /// Whether the chat is translated.
+    pub translate_chat: bool,
+    /// The pipeline that answers.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    pub pipeline_name: Option<Box<str>>,
+    /// The consultant that answers.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    pub consultant: Option<Box<str>>,
+    /// The repository it is about.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Label>))]
+    pub repository: Option<Box<str>>,
+}
+
+/// A label of a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnLabel<'a> {
+    /// Its name in JSON.
+    pub name: &'static str,
+    /// Its name in documents.
+    pub title: &'static str,
+    /// The label.
+    pub value: Option<&'a str>,
+}
+
+impl Application {
+    /// The members, the labels in the order in which they are stored.
+    const NAMES: [&str; 4] = [
+        "pipeline_name",
+        "consultant",
+        "repository",
+        "translate_chat",
+    ];
+
+    /// Nothing but whether answers are wanted in the second language.
+    #[must_use]
+    pub fn new(wants_translation: bool) -> Self {
+        Self {
+            translate_chat: wants_translation,
+            ..Self::default()
+        }
+    }
+
+    /// Whether answers are wanted in the second language.
+    #[must_use]
+    pub const fn wants_translation(&self) -> bool {
+        self.translate_chat
+    }
+
+    /// The labels, in the order in which they are stored.
+    #[must_use]
+    pub fn labels(&self) -> [TurnLabel<'_>; 3] {
+        let labels = [
+            ("pipeline_name", "pipeline", &self.pipeline_name),
+            ("consultant", "consultant", &self.consultant),
+            ("repository", "repository", &self.repository),
+        ];
+        labels.map(|(name, title, value)| TurnLabel {
+            name,
+            title,
+            value: value.as_deref(),
+        })
+    }
+
+    /// The labels to be changed, in the same order.
+    pub const fn labels_mut(&mut self) -> [&mut Option<Box<str>>; 3] {
+        let Self {
+            translate_chat: _,
+            pipeline_name,
+            consultant,
+            repository,
+        } = self;
+        [pipeline_name, consultant, repository]
+    }
+}
+
+/// Reads the members of an [`Application`] while a struct reads the other members of the same object. All errors are those
+/// of one struct that has both.
+#[derive(Debug, Default)]
+pub struct ApplicationReader {
+    seen: Vec<&'static str>,
+    /// What was read; a member that was not there is as in a default.
+    pub read: Application,
+}
+
+impl ApplicationReader {
+    /// The deserializer for the struct.
+    pub const fn beside<D>(&mut self, inner: D) -> Beside<'_, D> {
+        Beside {
+            reader: self,
+            fields: &[],
+            inner,
+        }
+    }
+
+    fn value<'de, A: MapAccess<'de>>(
+        &mut self,
+        name: &'static str,
+        from: &mut A,
+    ) -> Result<(), A::Error> {
+        if self.seen.contains(&name) {
+            return Err(A::Error::duplicate_field(name));
+        }
+        self.seen.push(name);
+        let at = Application::NAMES.iter().position(|label| *label == name);
+        let label = at.and_then(|at| self.read.labels_mut().into_iter().nth(at));
+        match label {
+            Some(label) => *label = from.next_value()?,
+            None => self.read.translate_chat = from.next_value()?,
+        }
+        Ok(())
+    }
+}
+
+/// Takes the words out of an object that a struct is read from.
+#[derive(Debug)]
+pub struct Beside<'a, T> {
+    reader: &'a mut ApplicationReader,
+    /// The struct's own members.
+    fields: &'static [&'static str],
+    /// What stands inside: the deserializer, the visitor, the object.
+    inner: T,
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Beside<'_, D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_any(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.inner.deserialize_map(Beside {
+            reader: self.reader,
+            fields,
+            inner: visitor,
+        })
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Beside<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_map(Beside {
+            reader: self.reader,
+            fields: self.fields,
+            inner: map,
+        })
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Beside<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
+        let mut seed = Some(seed);
+        loop {
+            let fields = self.fields;
+            let name = NameSeed(fields, &mut seed);
+            match self.inner.next_key_seed(name)? {
+                Some(Name::Word(word)) => self.reader.value(word, &mut self.inner)?,
+                Some(Name::Field(name)) => return Ok(Some(name)),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
+        self.inner.next_value_seed(seed)
+    }
+}
+
+/// The name of a member.
+enum Name<K> {
+    /// A word of the application.
+    Word(&'static str),
+    /// A field of the struct.
+    Field(K),
+}
+
+struct NameSeed<'a, K>(&'static [&'static str], &'a mut Option<K>);
+
+impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for NameSeed<'_, K> {
+    type Value = Name<K::Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
+        let Self(fields, seed) = self;
+        let name = String::deserialize(d)?;
+        let words = Application::NAMES.into_iter();
+        if let Some(word) = words.clone().find(|word| *word == name) {
+            return Ok(Name::Word(word));
+        }
+        match seed.take().filter(|_| fields.contains(&name.as_str())) {
+            Some(seed) => seed.deserialize(name.into_deserializer()).map(Name::Field),
+            None => {
+                let known = fields.iter().copied().chain(words);
+                let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+                let known = known.join(", ");
+                let what = format!("unknown field `{name}`, expected one of {known}");
+                Err(D::Error::custom(what))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields, remote = "Self")]
+    struct Turn {
+        id: u8,
+        #[serde(skip)]
+        application: Application,
+    }
+
+    impl<'de> Deserialize<'de> for Turn {
+        fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+            let mut words = ApplicationReader::default();
+            let mut turn = Self::deserialize(words.beside(d))?;
+            turn.application = words.read;
+            Ok(turn)
+        }
+    }
+
+    #[test]
+    fn words_are_read_where_they_stand_among_other_members() {
+        let json = r#"{"consultant":"ada","id":7,"translate_chat":true,"repository":null}"#;
+        let turn: Turn = serde_json::from_str(json).unwrap();
+        let expected = Application {
+            consultant: Some("ada".into()),
+            ..Application::new(true)
+        };
+        assert_eq!((turn.id, turn.application), (7, expected));
+        let bare: Turn = serde_json::from_str(r#"{"id":7}"#).unwrap();
+        assert_eq!(bare.application, Application::default());
+    }
+
+    #[test]
+    fn errors_are_those_of_one_struct() {
+        for (json, error) in [
+            (
+                r#"{"id":7,"consultant":1}"#,
+                "invalid type: integer `1`, expected a string",
+            ),
+            (r#"{"consultant":"a"}"#, "missing field `id`"),
+            (
+                r#"{"consultant":"a","id":7,"consultant":"b"}"#,
+                "duplicate field `consultant`",
+            ),
+            (r#"{"id":7,"id":7}"#, "duplicate field `id`"),
+            (
+                r#"{"nobody":7}"#,
+                "unknown field `nobody`, expected one of `id`, `pipeline_name`, `consultant`, `repository`, `translate_chat`",
+            ),
+            ("[7]", "invalid type: sequence, expected struct Turn"),
+        ] {
+            let said = serde_json::from_str::<Turn>(json).unwrap_err().to_string();
+            assert!(said.starts_with(error), "{said}");
+        }
+    }
+
+    #[test]
+    fn labels_bear_the_names_that_json_has() {
+        let mut application = Application::default();
+        for (n, label) in application.labels_mut().into_iter().enumerate() {
+            *label = Some(n.to_string().into());
+        }
+        let json = serde_json::to_value(&application).unwrap();
+        for label in application.labels() {
+            assert_eq!(json[label.name].as_str(), label.value);
+        }
+        assert_eq!(json.as_object().unwrap().len(), Application::NAMES.len());
+    }
+}

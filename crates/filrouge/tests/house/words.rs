@@ -1,0 +1,54 @@
+//! The words of one application stand in one module, and all other code carries them as one value (DESIGN §3).
+
+use super::{files, root};
+
+/// Where they stand. Beside it only `examples.json` of the OpenAPI document, which shows answers as they are, has them.
+const HOME: &str = "filrouge-types/src/application.rs";
+
+/// The words, and the flags of texts that are copies of those in the other language.
+const WORDS: &[&str] = &[
+    "translate_chat",
+    "pipeline_name",
+    "consultant",
+    "repository",
+    "question_neutral_is_fallback",
+    "answer_neutral_is_fallback",
+];
+
+/// The code of a file that ships: without comments and unit tests.
+fn code(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.trim().starts_with("//"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn words_of_one_application_stand_in_one_module() {
+    let (mut found, mut seen) = (Vec::new(), 0);
+    for ending in [".rs", ".sql"] {
+        files(&root().join("crates"), ending, &mut found);
+    }
+    for path in found {
+        let shown = path.display().to_string();
+        let ships = shown.contains("/src/")
+            && ![
+                "/tests",
+                "/contract/",
+                "/forged/",
+                "/suite/",
+                "filrouge-bench",
+            ]
+            .iter()
+            .any(|test| shown.contains(test));
+        if !ships {
+            continue;
+        }
+        let code = code(&std::fs::read_to_string(&path).unwrap());
+        let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        for word in words.filter(|word| WORDS.contains(word)) {
+            assert!(shown.ends_with(HOME), "{shown} names {word}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= WORDS.len());
+}
