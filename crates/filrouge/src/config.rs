@@ -145,7 +145,8 @@ impl Config {
         engine.turn_timeout = all.seconds("turn_timeout_s", 0..=u64::MAX, engine.turn_timeout)?;
         engine.stream_timeout =
             all.seconds("stream_timeout_s", 1..=u64::MAX, engine.stream_timeout)?;
-        engine.concurrent_turns = all.text("concurrent_turns", || Ok(ConcurrentTurns::default()))?;
+        engine.concurrent_turns =
+            all.text("concurrent_turns", || Ok(ConcurrentTurns::default()))?;
         engine.credentials = all.text("secrets.credentials", || Ok(Default::default()))?;
         let sources = sources::read(all)?;
         engine.calls = calls::read(all)?;

@@ -83,12 +83,8 @@ pub(super) fn read(json: &str) -> Result<ChainedItem, String> {
         // Nothing would vouch for it: the commitment is that of what was erased.
         return Err("the item was redacted and has a content".into());
     }
-    let mut objects = body
-        .around()
-        .objects
-        .into_iter()
-        .filter_map(|(_, json)| json.as_ref());
-    if !body.parts.is_array() || !objects.all(RawJson::is_object) {
+    let is_object = |(_, json): (_, &Option<RawJson>)| json.as_ref().is_none_or(RawJson::is_object);
+    if !body.parts.is_array() || !body.around().objects.into_iter().all(is_object) {
         return Err("parts are an array, usage and metadata are objects".into());
     }
     if read.events.iter().any(is_malformed) {

@@ -176,7 +176,7 @@ fn recorded<T: Tx>(
         .filter(|_| wants_translation)
         .and_then(|e| e.item.text());
     let copied = copy.is_some();
-    entries.extend(copy.map(|text| answer(&text, Variant::Translated).into()));
+    entries.extend(copy.map(|text| final_item(&text, Variant::Translated).into()));
     let status = TurnStatus::Finalized;
     Ok(ending_with(entries, status, copied, close, None))
 }
@@ -205,7 +205,7 @@ fn ending_with(
     entries
 }
 
-fn answer(text: &JsonText, variant: Variant) -> ItemBody {
+fn final_item(text: &JsonText, variant: Variant) -> ItemBody {
     ItemBody::said(Role::Assistant, Channel::Final, variant, text)
 }
 
@@ -266,7 +266,7 @@ impl Answers<'_> {
         if !has[0]
             && let Some(text) = answer.as_ref().or(translation.as_ref())
         {
-            entries.push(answer(text, Variant::Neutral).into());
+            entries.push(final_item(text, Variant::Neutral).into());
             if answer.is_none() {
                 flag = Some(flagged(ANSWER_IS_COPY));
             }
@@ -275,7 +275,7 @@ impl Answers<'_> {
         if !has[1]
             && let Some(text) = translation.as_ref().or(answer.as_ref().filter(|_| copied))
         {
-            entries.push(answer(text, Variant::Translated).into());
+            entries.push(final_item(text, Variant::Translated).into());
         }
         if entries.is_empty() {
             let note = RawJson::from_checked(r#"[{"type":"turn_status","status":"finalized"}]"#);

@@ -16,7 +16,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         State::Installed => ("installed", None),
         State::Wrong(what) => ("wrong", Some(what)),
     };
-    let kind = config.search.kind.name();
+    let kind = config.search.kind.as_str();
     if config.json {
         let files = FILES.map(|file| {
             json!({ "name": file.name, "bytes": file.bytes, "sha256": file.sha256, "package": file.package })

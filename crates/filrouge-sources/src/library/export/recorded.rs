@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use filrouge_engine::{Masked, mask_json, mask_text};
 use filrouge_types::{
-    Channel, Item, ItemBody, JsonText, ProjectId, RawJson, Recorded, Session, SessionId,
-    SessionStatus, TenantId, Timestamp, Turn, TurnId, text_of,
+    Application, Channel, Item, ItemBody, JsonText, ProjectId, RawJson, Recorded, Session,
+    SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId, text_of,
 };
 use serde_json::json;
 
@@ -95,10 +95,7 @@ fn turn(
         answer_neutral: None,
         answer_translated: None,
         answer_translated_is_fallback: false,
-        translate_chat: false,
-        pipeline_name: None,
-        consultant: None,
-        repository: None,
+        application: Application::default(),
         metadata: made.metadata,
         first_seq: seq(items.first()),
         last_seq: seq(items.last()),
