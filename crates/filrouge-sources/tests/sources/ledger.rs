@@ -5,10 +5,8 @@ use std::sync::Arc;
 use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, Settings};
 use filrouge_sources::ledger::LedgerSource;
-use filrouge_sources::library::export::{Form, export};
 use filrouge_sources::{
-    Conversation, Library, LoadedSession, Message, PartKind, ReadError, Role, Source, TokenRule,
-    ToolStatus,
+    Conversation, LoadedSession, Message, PartKind, ReadError, Role, Source, TokenRule, ToolStatus,
 };
 use filrouge_sqlite::{Options, SqliteLedger};
 use filrouge_store::command::Target;
@@ -42,7 +40,7 @@ impl World {
         }
     }
 
-    fn in_memory() -> Self {
+    pub(crate) fn in_memory() -> Self {
         let keyring = Arc::new(Keyring::single([7; 32]));
         let clock = Arc::new(FixedClock::at(1_700_000_000_000_000));
         Self::over(Arc::new(MemoryLedger::new(
@@ -56,7 +54,7 @@ impl World {
         LedgerSource::new(self.engine.clone(), caller, self.runtime.handle().clone())
     }
 
-    fn make(&self, caller: &Caller, id: &str, metadata: Option<RawJson>) {
+    pub(crate) fn make(&self, caller: &Caller, id: &str, metadata: Option<RawJson>) {
         let request = CreateSession {
             session_id: Some(id.parse().unwrap()),
             title: Some(format!("about {id}").into()),
@@ -75,7 +73,7 @@ impl World {
         self.runtime.block_on(recorded).unwrap();
     }
 
-    fn say(&self, caller: &Caller, id: &str, request: &str, items: serde_json::Value) {
+    pub(crate) fn say(&self, caller: &Caller, id: &str, request: &str, items: serde_json::Value) {
         let items: Vec<ItemBody> = serde_json::from_value(items).unwrap();
 
         let turn = ImportedTurn {
@@ -88,7 +86,7 @@ impl World {
     }
 }
 
-fn user(name: &str) -> Caller {
+pub(crate) fn user(name: &str) -> Caller {
     Caller::local(
         TenantId::default_tenant(),
         Some(IdentityId::new(name).unwrap()),
@@ -161,7 +159,7 @@ fn identities_never_see_each_other() {
 }
 
 /// One of everything a turn can hold.
-fn a_turn() -> serde_json::Value {
+pub(crate) fn a_turn() -> serde_json::Value {
     json!([
         text("user", "question", "What is there?"),
         text("assistant", "thought", "I look."),
@@ -313,33 +311,6 @@ fn items_become_messages_and_parts() {
     );
     let boundary = &conversation.boundaries[..];
     assert_eq!(boundary.iter().map(|b| b.at).collect::<Vec<_>>(), [2]);
-}
-
-#[test]
-fn its_documents_are_those_of_its_own_turns() {
-    let world = World::in_memory();
-    let ada = user("ada");
-    world.make(&ada, "s", None);
-    world.say(&ada, "s", "r1", a_turn());
-    let id: SessionId = "s".parse().unwrap();
-    let recorded = world.engine.context.conversation(&ada, &id);
-    let recorded = world.runtime.block_on(recorded).unwrap();
-    let library = Library::new(vec![Arc::new(world.seen_by(ada))], 0);
-    for form in [Form::Markdown, Form::Html] {
-        let written = |mask| {
-            let mut out = Vec::new();
-            export(&library, "s", form, mask, &mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        let mut own = String::new();
-        match form {
-            Form::Html => filrouge_document::html(&recorded, &mut own).unwrap(),
-            _ => filrouge_document::markdown(&recorded, &mut own).unwrap(),
-        }
-        assert_eq!(written(false), own);
-        assert!(own.contains("about s"));
-        assert_eq!(written(true), own);
-    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod fingerprints;
 mod fuzz;
 mod golden;
 mod ledger;
+mod ledger_documents;
 mod ledger_speakers;
 mod library_history;
 mod library_lineage;
