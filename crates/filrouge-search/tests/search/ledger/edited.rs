@@ -192,7 +192,7 @@ fn what_was_redacted_and_is_put_back_is_not_shown() {
 fn what_is_found_by_its_meaning_is_read_from_records_too() {
     let world = world();
     edit(&world, "s", |spoken| {
-        write(spoken, "larder", "cellar below")
+        write(spoken, "larder", "cellar below");
     });
     edit(&world, "s", |spoken| write(spoken, "where is", "who ate"));
     let embedder: std::sync::Arc<dyn Embedder> = std::sync::Arc::new(Hashing);
