@@ -7,9 +7,7 @@ use filrouge_store::ledger::Position;
 use filrouge_store::read::{Gone, Loaded, Sight, in_session};
 use filrouge_store::rows::{Change, LogEntry, SessionPk, View};
 use filrouge_store::{MAC_BYTES, Scope, Viewer};
-use filrouge_types::{
-    ErrorCode, Failure, ItemId, Recorded, SessionId, TenantId, Timestamp, Turn, TurnId,
-};
+use filrouge_types::{ErrorCode, Failure, Recorded, SessionId, TenantId, Timestamp, Turn, TurnId};
 use tokio::sync::watch;
 
 use crate::caller::{Caller, Permission};

@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use filrouge_engine::{Conversation, Extent};
+use filrouge_engine::Extent;
 use filrouge_sources::Header;
 use filrouge_sources::ledger::{header, units};
-use filrouge_types::{Failure, Session, SessionId};
+use filrouge_types::{Failure, Recorded, Session, SessionId};
 
 use super::ledger::{LedgerSearch, seen};
 use crate::answer::{Claim, Excerpt};
@@ -118,7 +118,7 @@ impl LedgerSearch {
 }
 
 /// The prints of the messages that begin with these items.
-fn prints(read: &Conversation, first: &BTreeSet<u64>) -> Vec<u64> {
+fn prints(read: &Recorded, first: &BTreeSet<u64>) -> Vec<u64> {
     let units = units(read).units;
     let messages = units.iter().flat_map(|(_, messages)| messages);
     let wanted = messages.filter(|m| m.seq.is_some_and(|seq| first.contains(&seq)));

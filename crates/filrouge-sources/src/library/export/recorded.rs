@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use filrouge_engine::{Masked, mask_json, mask_text};
 use filrouge_types::{
     Application, Channel, Item, ItemBody, JsonText, ProjectId, RawJson, Recorded, Session,
-    SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId, text_of,
+    SessionId, SessionStatus, TenantId, Timestamp, Turn, TurnId,
 };
 use serde_json::json;
 
@@ -79,7 +79,7 @@ fn turn(
     let turn_id = TurnId::from_derived(u128::from(ordinal).to_be_bytes());
     let asked = made.question.iter();
     let asked = asked.filter(|item| item.channel == Channel::Question);
-    let asked: Vec<_> = asked.filter_map(|item| text_of(&item.parts)).collect();
+    let asked: Vec<_> = asked.filter_map(ItemBody::text).collect();
     let all = made.question.into_iter().chain(made.items);
     let items: Vec<_> = all.map(|body| number(Some(turn_id), body)).collect();
     let seq = |item: Option<&Item>| item.map_or(0, |item| item.seq);
@@ -214,11 +214,7 @@ fn masked(recorded: &mut Recorded) {
         mask_label(label);
     }
     for (turn, items) in &mut recorded.turns {
-        for label in [
-            &mut turn.pipeline_name,
-            &mut turn.consultant,
-            &mut turn.repository,
-        ] {
+        for label in turn.application.labels_mut() {
             mask_label(label);
         }
         let question = turn.question_neutral.as_ref();
