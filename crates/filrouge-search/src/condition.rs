@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use filrouge_sources::Role;
+use filrouge_sources::programs::sources;
 
 use crate::dates::{self, Here};
 
@@ -10,8 +11,6 @@ use crate::dates::{self, Here};
 pub(crate) const NAMES: [&str; 9] = [
     "agent", "project", "tool", "role", "source", "session", "before", "after", "on",
 ];
-/// The programs whose histories are read.
-const SOURCES: [&str; 4] = ["opencode", "claude-code", "codex", "ledger"];
 
 /// Why a query cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,9 +106,11 @@ impl Written<'_> {
     }
 
     fn source(&self, value: &str) -> Result<String, Wrong> {
-        let known = SOURCES.iter().find(|name| name.eq_ignore_ascii_case(value));
-        let known = known.map(|name| (*name).to_owned());
-        known.ok_or_else(|| self.wrong(&format!("is no source: give {}", SOURCES.join(", "))))
+        let known = sources().find(|name| name.eq_ignore_ascii_case(value));
+        known.map(str::to_owned).ok_or_else(|| {
+            let known = sources().collect::<Vec<_>>().join(", ");
+            self.wrong(&format!("is no source: give {known}"))
+        })
     }
 
     fn time(&self, value: &str, here: &Here) -> Result<What, Wrong> {

@@ -86,6 +86,14 @@ pub enum ToolStatus {
     Error,
 }
 
+impl ToolStatus {
+    /// Whether a call has no end yet.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
 /// A tool call with what it gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {

@@ -4,15 +4,14 @@
 //! a time from the folder above, so no symbolic link below the root is followed, even one that is put there meanwhile.
 
 use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-#[cfg(target_os = "linux")]
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, open, openat, statat};
-use rustix::io::{Errno, read};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, statat};
+use rustix::io::Errno;
 
 use crate::{SkipReason, Skipped};
 
@@ -72,7 +71,10 @@ impl Files {
     /// What the operating system says.
     pub(crate) fn root(&self) -> Result<Folder, std::io::Error> {
         let fd = open(&self.root, FOLDER, Mode::empty())?;
-        Ok(Folder::new(fd, self.root.clone()))
+        Ok(Folder {
+            fd,
+            path: self.root.clone(),
+        })
     }
 
     /// The folder at `below`, a path of plain names under the root; `None` when there is none.
@@ -129,27 +131,15 @@ impl Files {
 pub(crate) struct Folder {
     fd: OwnedFd,
     pub(crate) path: PathBuf,
-    /// Whether it was listed: then its descriptor stands at the end.
-    #[cfg(target_os = "linux")]
-    listed: AtomicBool,
 }
 
 impl Folder {
-    const fn new(fd: OwnedFd, path: PathBuf) -> Self {
-        Self {
-            fd,
-            path,
-            #[cfg(target_os = "linux")]
-            listed: AtomicBool::new(false),
-        }
-    }
-
     /// The folder `name` in this one; `None` when there is none.
     pub(crate) fn below(&self, name: impl AsRef<OsStr>) -> Result<Option<Self>, Skipped> {
         let name = name.as_ref();
         let path = self.path.join(name);
         match openat(&self.fd, name, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(fd) => Ok(Some(Self::new(fd, path))),
+            Ok(fd) => Ok(Some(Self { fd, path })),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(self.odd(name, path, "not a folder")),
             Err(e) => Err(unreadable(&path, &e.into())),
@@ -185,29 +175,11 @@ impl Folder {
         found
     }
 
-    /// Gives `each` what is in it. Read through its own descriptor, which costs two calls less than a copy.
-    #[cfg(target_os = "linux")]
-    fn entries(&self, mut each: impl FnMut(&CStr, FileType)) -> Result<(), Errno> {
-        let mut buffer = [const { std::mem::MaybeUninit::uninit() }; 16 << 10];
-        if self.listed.swap(true, Ordering::Relaxed) {
-            rustix::fs::seek(&self.fd, rustix::fs::SeekFrom::Start(0))?;
-        }
-        let mut children = rustix::fs::RawDir::new(&self.fd, &mut buffer);
-        while let Some(child) = children.next() {
-            let child = child?;
-            if !is_self(child.file_name()) {
-                each(child.file_name(), child.file_type());
-            }
-        }
-        Ok(())
-    }
-
     /// Gives `each` what is in it.
-    #[cfg(not(target_os = "linux"))]
     fn entries(&self, mut each: impl FnMut(&CStr, FileType)) -> Result<(), Errno> {
-        for child in rustix::fs::Dir::read_from(&self.fd)? {
+        for child in Dir::read_from(&self.fd)? {
             let child = child?;
-            if !is_self(child.file_name()) {
+            if !matches!(child.file_name().to_bytes(), b"." | b"..") {
                 each(child.file_name(), child.file_type());
             }
         }
@@ -242,7 +214,11 @@ impl Folder {
 
     /// The state of the file `<id>.json`, of a link itself; `None` when there is none.
     pub(crate) fn stat(&self, id: &str) -> Option<Stat> {
-        let name = [id, ".json"].concat();
+        self.stat_of(&[id, ".json"].concat())
+    }
+
+    /// The state of what has this name in it, of a link itself; `None` when there is nothing.
+    pub(crate) fn stat_of(&self, name: &str) -> Option<Stat> {
         statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
@@ -270,10 +246,6 @@ impl Folder {
         let name = format!("{id}.json");
         let skip = |reason, detail: &str| Skipped::new(&self.file(id), reason, detail);
         let failed = |e: Errno| unreadable(&self.file(id), &e.into());
-        let too_large = || {
-            let detail = format!("over {FILE_BYTES_MAX} bytes");
-            skip(SkipReason::TooLarge, &detail)
-        };
         let fd = match openat(&self.fd, &name, FILE, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::LOOP) => return Err(symlink(&self.file(id))),
@@ -284,22 +256,14 @@ impl Folder {
             return Err(skip(SkipReason::WrongKind, "not a file"));
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        if size > FILE_BYTES_MAX {
-            return Err(too_large());
-        }
-        // With room to spare a read that does not fill it has met the end: no second one is needed to say so.
-        let size = usize::try_from(size).unwrap_or(0);
-        let mut bytes = Vec::with_capacity(size + 1);
-        loop {
-            match read(&fd, spare_capacity(&mut bytes)) {
-                Ok(0) => break,
-                // The limit is on the read as well, because the file may be growing.
-                Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => return Err(too_large()),
-                Ok(_) if bytes.len() == bytes.capacity() => bytes.reserve(bytes.len().max(4 << 10)),
-                Ok(_) if bytes.len() >= size => break,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => return Err(failed(e)),
-            }
+        // The limit is on the read as well, because the file may be growing.
+        let mut bytes = Vec::with_capacity(size.min(FILE_BYTES_MAX) as usize + 1);
+        let mut file = File::from(fd).take(FILE_BYTES_MAX + 1);
+        file.read_to_end(&mut bytes)
+            .map_err(|e| unreadable(&self.file(id), &e))?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            let detail = format!("over {FILE_BYTES_MAX} bytes");
+            return Err(skip(SkipReason::TooLarge, &detail));
         }
         match bytes.is_empty() {
             true => Err(skip(SkipReason::Empty, "0 bytes")),
@@ -313,8 +277,26 @@ pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-fn is_self(name: &CStr) -> bool {
-    matches!(name.to_bytes(), b"." | b"..")
+/// What changes with whatever is written to a file: its inode, size and times. Without its device, which may have another
+/// number after a restart.
+pub(crate) type FileState = (u64, i64, (i64, i64), (i64, i64));
+
+#[allow(clippy::unnecessary_cast, reason = "the fields differ between systems")]
+pub(crate) fn state(stat: &Stat) -> FileState {
+    let modified = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
+    let changed = (stat.st_ctime as i64, stat.st_ctime_nsec as i64);
+    (stat.st_ino as u64, stat.st_size as i64, modified, changed)
+}
+
+/// Time in a file system goes by in ticks: what is written within one leaves a file's times as they are. Milliseconds;
+/// the longest of systems that count less than a second, and of those that count whole or even seconds.
+const TICK_MS: i64 = 20;
+const COARSE_TICK_MS: i64 = 2_000;
+
+/// Whether a file could be written again without another time of change; `now` in milliseconds since 1970.
+pub(crate) fn is_hot((.., (seconds, nanos)): &FileState, now: i64) -> bool {
+    let tick = if *nanos == 0 { COARSE_TICK_MS } else { TICK_MS };
+    seconds.saturating_mul(1_000) + nanos / 1_000_000 + tick >= now
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Skipped {
@@ -346,6 +328,13 @@ mod tests {
         ] {
             assert!(!is_id(bad), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_file_is_hot_until_its_tick_is_over() {
+        let hot = |changed, now| is_hot(&(1, 1, (0, 0), changed), now);
+        assert_eq!([5_020, 5_021].map(|now| hot((5, 1), now)), [true, false]);
+        assert_eq!([7_000, 7_001].map(|now| hot((5, 0), now)), [true, false]);
     }
 
     #[test]

@@ -1,41 +1,8 @@
 //! A foreign session as the turns and items that `filrouge import` records (DESIGN §10).
 
-use filrouge_types::{
-    Channel, ItemBody, ProjectId, RawJson, RequestId, SessionId, Timestamp, TurnStatus,
-};
+use filrouge_types::{Channel, ItemBody, RawJson, RequestId, Timestamp, TurnStatus};
 
-use crate::Skipped;
-
-/// The header of a foreign session. Times are the foreign program's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForeignSession {
-    /// Its id.
-    pub id: SessionId,
-    /// The session that started it.
-    pub parent_id: Option<SessionId>,
-    /// Its project, as the path names it.
-    pub project_id: Option<ProjectId>,
-    /// The project's name, where it has one.
-    pub project_name: Option<Box<str>>,
-    /// The project's main folder.
-    pub worktree: Option<Box<str>>,
-    /// The folder the session ran in.
-    pub directory: Option<Box<str>>,
-    /// Its title.
-    pub title: Option<Box<str>>,
-    /// The agent of its first message;
-    pub agent: Option<Box<str>>,
-    /// The version of the program that wrote it.
-    pub version: Option<Box<str>>,
-    /// When it was made.
-    pub created: Timestamp,
-    /// When it last changed.
-    pub updated: Timestamp,
-    /// When it was archived.
-    pub archived: Option<Timestamp>,
-    /// Everything else its file says, a JSON object; with what lies beside it.
-    pub metadata: RawJson,
-}
+use crate::{Header, Skipped};
 
 /// One user message and what answered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +41,9 @@ impl ForeignTurn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedSession {
     /// The header, complete.
-    pub session: ForeignSession,
+    pub session: Header,
+    /// Everything else that its record says, a JSON object; with what lies beside it.
+    pub metadata: RawJson,
     /// The turns in order.
     pub turns: Vec<ForeignTurn>,
     /// What was left out, in a fixed order.

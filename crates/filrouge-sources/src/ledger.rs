@@ -101,10 +101,6 @@ impl Source for LedgerSource {
         NAME
     }
 
-    fn generation(&self) -> &'static str {
-        NAME
-    }
-
     /// Its index is fed by commits.
     fn path(&self) -> Option<&Path> {
         None
@@ -116,8 +112,8 @@ impl Source for LedgerSource {
         let (headers, truncated) = read.map_err(|why| unavailable(&why))?;
         let listing = Listing {
             headers,
-            skipped: Vec::new(),
             truncated,
+            ..Listing::default()
         };
         Ok(Arc::new(listing.in_order()))
     }

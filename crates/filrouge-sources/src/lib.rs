@@ -1,7 +1,7 @@
 //! Readers of foreign conversation histories, in place and without writing (DESIGN §10).
 //!
-//! A [`Source`] reads one program's history in one form; [`opencode`], [`claude_code`] and [`codex`] open what lies at
-//! a path, all generations at once. What is read comes back in one neutral form: [`Header`], [`Conversation`]; for
+//! A [`Source`] reads one program's history; [`opencode`], [`claude_code`] and [`codex`] open what lies at a path, all
+//! generations at once, and [`programs`] is their table. What is read comes back in one neutral form: [`Header`], [`Conversation`]; for
 //! `filrouge import` as turns of `ItemBody`. [`library`] puts sources together and answers questions: lists, histories,
 //! lineage, statistics, search, documents. A record that cannot be used costs only itself: it is named in a
 //! [`Skipped`] and everything else is read.
@@ -21,6 +21,8 @@ pub mod library;
 mod locked;
 mod object;
 pub mod opencode;
+mod program;
+pub mod programs;
 mod raw;
 mod skip;
 mod source;
@@ -32,7 +34,8 @@ pub use conversation::{
     ToolStatus,
 };
 pub use filrouge_engine::Tokens;
-pub use import::{ForeignSession, ForeignTurn, LoadedSession};
+pub use import::{ForeignTurn, LoadedSession};
 pub use library::{Library, LibraryError};
+pub use program::{Program, Surroundings};
 pub use skip::{SkipReason, Skipped, count_by_reason};
 pub use source::{Fingerprint, Header, Listing, ReadError, Source, SourceError};

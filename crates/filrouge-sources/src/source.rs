@@ -1,13 +1,15 @@
 //! The port every history is read through (DESIGN §10).
 
+use std::collections::{BTreeSet, HashMap, hash_map};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use filrouge_types::Recorded;
 
 use crate::turns_of::turns_of;
-use crate::{Changes, Conversation, LoadedSession, Skipped};
+use crate::{Changes, Conversation, LoadedSession, SkipReason, Skipped};
 
 /// A value that changes whenever a session's stored history changes: its record, its messages and their parts. Equal
 /// fingerprints mean that a reader gets the same conversation and the same header; they are the same in every process and after
@@ -34,7 +36,7 @@ pub struct Header {
     pub id: Box<str>,
     /// The program it is of: [`Source::name`].
     pub source: &'static str,
-    /// The form it is stored in: [`Source::generation`].
+    /// The form it is stored in, for example `sqlite`.
     pub generation: &'static str,
     /// The session that has started it.
     pub parent_id: Option<Box<str>>,
@@ -62,7 +64,7 @@ pub struct Header {
     pub archived: Option<i64>,
     /// What it changed, as the program sums up.
     pub changes: Option<Changes>,
-    /// Its state when it was listed. `None`: it is read anew for each question, kept in no cache and not indexed.
+    /// Its state when it was listed, where the listing knows it. Ask [`Source::fingerprint`].
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -77,10 +79,14 @@ impl Header {
 /// The sessions of a source.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    /// Their headers, ordered by (created, id).
+    /// Their headers, each id once, ordered by (created, id).
     pub headers: Vec<Arc<Header>>,
     /// What was left out, in a fixed order.
     pub skipped: Vec<Skipped>,
+    /// Sessions that are stored a second time, in an older form, which is not read.
+    pub shadowed: Vec<Skipped>,
+    /// Storages of the history that cannot be read, and why.
+    pub unavailable: Vec<String>,
     /// Whether there are more sessions than a source lists.
     pub truncated: bool,
 }
@@ -93,9 +99,45 @@ impl Listing {
         self.skipped.sort();
         self
     }
+
+    /// Adds what an older storage of the history lists. Of two sessions of one id the first one stays; `seen` has the forms
+    /// of those that are there.
+    pub(crate) fn add(&mut self, older: &Self, seen: &mut HashMap<Box<str>, &'static str>) {
+        for header in &older.headers {
+            match seen.entry(header.id.clone()) {
+                hash_map::Entry::Occupied(read) => {
+                    self.shadowed.push(shadowed(header, read.get()));
+                }
+                hash_map::Entry::Vacant(place) => {
+                    place.insert(header.generation);
+                    self.headers.push(header.clone());
+                }
+            }
+        }
+        self.skipped.extend_from_slice(&older.skipped);
+        self.shadowed.extend_from_slice(&older.shadowed);
+        self.unavailable.extend_from_slice(&older.unavailable);
+        self.truncated |= older.truncated;
+    }
+
+    /// The forms its sessions are stored in, in words.
+    #[must_use]
+    pub fn forms(&self) -> String {
+        let forms: BTreeSet<_> = self.headers.iter().map(|h| h.generation).collect();
+        forms.into_iter().collect::<Vec<_>>().join(", ")
+    }
 }
 
-/// A history that is read in place and never written to (DESIGN §10). One for each format and generation.
+/// Names a session that is read from another storage, whose form is `read`.
+pub(crate) fn shadowed(header: &Header, read: &str) -> Skipped {
+    Skipped {
+        path: format!("{} in {}", header.id, header.generation).into(),
+        reason: SkipReason::Shadowed,
+        detail: format!("read from {read}"),
+    }
+}
+
+/// A history that is read in place and never written to (DESIGN §10): all storages of a program at one place.
 ///
 /// All methods block; they may be called from several threads. What is on disk may change at any moment: each answer
 /// is of one moment, and what cannot be read costs only itself.
@@ -103,20 +145,21 @@ pub trait Source: Send + Sync {
     /// The program that wrote the history: `opencode`, `claude-code`, `codex`, or `ledger`.
     fn name(&self) -> &'static str;
 
-    /// The form it is stored in, for example `sqlite`. Of two sessions of one program with one id the library takes
-    /// the one of the source that it was given first.
-    fn generation(&self) -> &'static str;
-
     /// Where it lies, without symbolic links as far as it exists: an index of it is named after this. `None`: it is
     /// never indexed.
     fn path(&self) -> Option<&Path>;
 
-    /// All sessions as they are now, each with its fingerprint. A fingerprint may be older than what [`Source::read`] returns
-    /// later, never newer.
+    /// All sessions as they are now.
     ///
     /// # Errors
     /// [`SourceError`] when the history as a whole has become unreadable.
     fn list(&self) -> Result<Arc<Listing>, SourceError>;
+
+    /// The state of a session that was listed. It may be older than what [`Source::read`] returns later, never newer. `None`:
+    /// the session is read anew for each question, kept in no cache and not indexed.
+    fn fingerprint(&self, header: &Header) -> Option<Fingerprint> {
+        header.fingerprint
+    }
 
     /// A session with all its messages, as it is now.
     ///
@@ -142,7 +185,7 @@ pub trait Source: Send + Sync {
         let header = listing.headers.iter().find(|header| *header.id == *id);
         let header = header.ok_or(ReadError::Gone)?;
         let path = self.path().unwrap_or(Path::new(""));
-        Ok(turns_of(header, &self.read(id)?, path)?)
+        Ok(turns_of(header, &self.read(id)?, path))
     }
 
     /// Names what no listed session leads to. Reads the whole history: ask for it once per import.
@@ -181,8 +224,6 @@ pub enum SourceError {
     /// There is nothing at the path.
     #[error("{} does not exist", path.display())]
     NotFound {
-        /// Whose history was asked for.
-        program: &'static str,
         /// The path that was asked for.
         path: PathBuf,
     },
@@ -205,21 +246,21 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// What the caller can do.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::NotFound { program, .. } | Self::Unrecognised { program, .. } => match *program {
-                "claude-code" => {
-                    "give Claude Code's folder (by default ~/.claude), or its projects folder"
-                }
-                "codex" => "give Codex's folder (by default ~/.codex), or its sessions folder",
-                _ => {
-                    "give OpenCode's data folder (by default ~/.local/share/opencode), \
-                     its storage or project folder, or an opencode*.db file"
-                }
+    /// What the operating system says of a path.
+    pub(crate) fn of_io(path: &Path, error: &io::Error) -> Self {
+        let path = path.to_owned();
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::NotFound { path },
+            _ => Self::Unreadable {
+                path,
+                reason: error.to_string(),
             },
-            Self::Unreadable { .. } => "check that it may be read by whoever runs filrouge",
         }
+    }
+
+    /// What is at a path is no history of the program.
+    pub(crate) fn unrecognised(program: &'static str, path: &Path) -> Self {
+        let path = path.to_owned();
+        Self::Unrecognised { program, path }
     }
 }

@@ -20,12 +20,11 @@ mod items;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use filrouge_types::{Channel, ProjectId, RawJson, RequestId, SessionId, Timestamp, TurnStatus};
+use filrouge_types::{Channel, RawJson, RequestId, Timestamp, TurnStatus};
 
 use crate::object::Writer;
 use crate::{
-    Conversation, ForeignSession, ForeignTurn, Header, LoadedSession, Message, Part, PartKind,
-    Role, SkipReason, Skipped,
+    Conversation, ForeignTurn, Header, LoadedSession, Message, Part, PartKind, Role, SkipReason,
 };
 use items::Items;
 pub(crate) use items::{Made, latency};
@@ -96,25 +95,24 @@ impl Records for Neutral<'_> {
 }
 
 /// A session as turns. `path` is what reports name.
-pub(crate) fn turns_of(
-    header: &Header,
-    conversation: &Conversation,
-    path: &Path,
-) -> Result<LoadedSession, Skipped> {
-    let session = session_of(header, path)?;
-    Ok(load(session, header.source, conversation, &Neutral(path)))
+pub(crate) fn turns_of(header: &Header, conversation: &Conversation, path: &Path) -> LoadedSession {
+    let session = (header.clone(), metadata_of(header));
+    load(session, conversation, &Neutral(path))
 }
 
-/// A session with the turns of its conversation.
+/// A session with the turns of its conversation; it comes with its metadata.
 pub(crate) fn load(
-    session: ForeignSession,
-    program: &'static str,
+    (session, notes): (Header, Writer),
     conversation: &Conversation,
     records: &dyn Records,
 ) -> LoadedSession {
+    let program = session.source;
     let (turns, skipped) = turns(program, conversation, records);
+    let mut metadata = Writer::default();
+    metadata.nested(program, notes);
     LoadedSession {
         session,
+        metadata: RawJson::from_checked(metadata.finish()),
         turns,
         skipped,
     }
@@ -143,37 +141,14 @@ pub(crate) fn turns(
     (turns, items.skipped)
 }
 
-fn session_of(header: &Header, path: &Path) -> Result<ForeignSession, Skipped> {
-    let bad = |why: String| Skipped::new(path, SkipReason::BadName, why);
-    let time = |millis: i64| Timestamp::from_millis(millis).unwrap_or(Timestamp::from_micros(0));
+/// What a header says beside what has a place of its own.
+fn metadata_of(header: &Header) -> Writer {
     let mut notes = Writer::default();
     notes.text("generation", header.generation);
     if let Some(fork_of) = &header.fork_of {
         notes.text("fork_of", fork_of);
     }
-    let mut metadata = Writer::default();
-    metadata.nested(header.source, notes);
-    Ok(ForeignSession {
-        id: SessionId::new(&*header.id).map_err(|e| bad(e.to_string()))?,
-        parent_id: header
-            .parent_id
-            .as_deref()
-            .and_then(|id| SessionId::new(id).ok()),
-        project_id: header
-            .project_id
-            .as_deref()
-            .and_then(|id| ProjectId::new(id).ok()),
-        project_name: header.project_name.clone(),
-        worktree: header.worktree.clone(),
-        directory: header.directory.clone(),
-        title: header.title.clone(),
-        agent: header.agent.clone(),
-        version: header.version.clone(),
-        created: time(header.created),
-        updated: time(header.updated),
-        archived: header.archived.map(time),
-        metadata: RawJson::from_checked(metadata.finish()),
-    })
+    notes
 }
 
 /// Whether a message is what the user typed or attached.

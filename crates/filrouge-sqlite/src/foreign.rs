@@ -22,8 +22,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
-pub use error::ForeignError;
-pub use row::{Row, Value};
+pub use error::{ForeignError, ForeignKind};
+pub use row::Row;
 
 use files::{Files, immutable_address, in_wal_mode, wal_of};
 
@@ -49,38 +49,17 @@ pub struct ForeignDatabase {
     /// When a lock was last waited for in vain.
     given_up: Mutex<Option<Instant>>,
     idle: Mutex<Vec<Opened>>,
-    watcher: Mutex<Watcher>,
 }
 
 /// A mark of the whole database: when it is the same, nobody has committed anything between.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mark {
-    files: Files,
-    /// Which connection counts, and its count of others' commits.
-    commits: (u64, i64),
-}
-
-/// A mark of a database's tables and columns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SchemaMark {
-    /// Which file it is.
-    place: (u64, u64),
-    /// SQLite's count of changes of the schema.
-    version: i64,
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(Files);
 
 /// A connection, and the files it was opened on.
 struct Opened {
     sqlite: Connection,
     files: Files,
     immutable: bool,
-}
-
-/// The connection that counts the commits of others.
-#[derive(Default)]
-struct Watcher {
-    opened: Option<Opened>,
-    number: u64,
 }
 
 /// One moment of a database: all questions to it see the same state.
@@ -93,7 +72,7 @@ impl ForeignDatabase {
     /// Looks at what is at `path`, through symbolic links. Nothing is opened before the first question.
     ///
     /// # Errors
-    /// [`ForeignError::Gone`] when there is nothing, [`ForeignError::NotADatabase`] when it is no file.
+    /// [`ForeignKind::Gone`] when there is nothing, [`ForeignKind::NotADatabase`] when it is no file.
     pub fn open(path: &Path) -> Result<Self, ForeignError> {
         let path = path
             .canonicalize()
@@ -103,7 +82,7 @@ impl ForeignDatabase {
             .map_err(|e| ForeignError::of_io(&path, &e))?;
         // Opening a pipe would wait for its writer.
         if !meta.is_file() {
-            return Err(ForeignError::NotADatabase { path });
+            return Err(ForeignError::new(ForeignKind::NotADatabase, &path, ""));
         }
         Ok(Self {
             wal: wal_of(&path),
@@ -111,63 +90,17 @@ impl ForeignDatabase {
             busy_timeout: BUSY_TIMEOUT,
             given_up: Mutex::default(),
             idle: Mutex::default(),
-            watcher: Mutex::default(),
         })
     }
 
-    /// The file, without symbolic links.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// A mark that changes with every commit of others, and when the file is another. Costs a few microseconds.
+    /// A mark that changes with every commit of others, and when the file is another. Costs a few microseconds. `None` while
+    /// somebody could write without another time of change, as that of a file system goes by in ticks.
     ///
     /// # Errors
     /// [`ForeignError`]
-    pub fn mark(&self) -> Result<Mark, ForeignError> {
+    pub fn mark(&self) -> Result<Option<Mark>, ForeignError> {
         let files = self.files()?;
-        if files.folded() {
-            let commits = (0, 0);
-            return Ok(Mark { files, commits });
-        }
-        self.patiently(|| self.mark_with_log(files))
-    }
-
-    fn mark_with_log(&self, files: Files) -> Result<Mark, ForeignError> {
-        let mut watcher = lock(&self.watcher);
-        let usable = |o: &Opened| !o.immutable && o.files.same_places(&files);
-        let opened = match watcher.opened.take().filter(usable) {
-            Some(opened) => self.with_patience(opened)?,
-            None => {
-                watcher.number += 1;
-                self.connect(files, false)?
-            }
-        };
-        let count = opened
-            .sqlite
-            .query_row("PRAGMA data_version", (), |row| row.get(0))
-            .map_err(|e| ForeignError::of_sqlite(&self.path, &e))?;
-        watcher.opened = Some(opened);
-        let commits = (watcher.number, count);
-        Ok(Mark { files, commits })
-    }
-
-    /// A mark that changes when somebody has changed tables or columns, and when the file is another; not with rows.
-    ///
-    /// # Errors
-    /// [`ForeignError`]
-    pub fn schema_mark(&self) -> Result<SchemaMark, ForeignError> {
-        let place = self.files()?.place();
-        let version = self.read(|reader| {
-            let mut version = 0;
-            reader.query("PRAGMA schema_version", &[], |row| {
-                version = row.integer(0).unwrap_or(0);
-                ControlFlow::Break(())
-            })?;
-            Ok(version)
-        })?;
-        Ok(SchemaMark { place, version })
+        Ok(files.settled().then_some(Mark(files)))
     }
 
     /// Asks several questions of one moment. `run` is called again when somebody has written meanwhile and what was
@@ -189,14 +122,12 @@ impl ForeignDatabase {
     ) -> Result<T, ForeignError> {
         let outcome = ask();
         let mut given_up = lock(&self.given_up);
-        match &outcome {
-            Err(ForeignError::Busy { .. })
-                if given_up.is_none_or(|at| at.elapsed() >= BUSY_AGAIN) =>
-            {
-                *given_up = Some(Instant::now());
-            }
-            Err(ForeignError::Busy { .. }) => {}
-            _ => *given_up = None,
+        let is_busy = matches!(&outcome, Err(why) if why.kind == ForeignKind::Busy);
+        let again = given_up.is_none_or(|at| at.elapsed() >= BUSY_AGAIN);
+        if !is_busy {
+            *given_up = None;
+        } else if again {
+            *given_up = Some(Instant::now());
         }
         outcome
     }
@@ -297,9 +228,7 @@ impl ForeignDatabase {
         let files = self.files()?;
         // Replaced while it was being opened: which of the two this is cannot be known.
         if !files.same_database(&before) {
-            return Err(ForeignError::Busy {
-                path: self.path.clone(),
-            });
+            return Err(ForeignError::new(ForeignKind::Busy, &self.path, ""));
         }
         // An immutable one is of the older state: if it has changed since, it is thrown away after its first use.
         let files = if immutable { before } else { files };
@@ -330,7 +259,7 @@ impl Reader<'_> {
     pub fn query(
         &self,
         sql: &str,
-        values: &[Value<'_>],
+        values: &[&str],
         mut each: impl FnMut(&Row<'_>) -> ControlFlow<()>,
     ) -> Result<(), ForeignError> {
         let failed = |e: rusqlite::Error| ForeignError::of_sqlite(self.path, &e);
@@ -344,31 +273,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The names of the tables, sorted.
-    ///
-    /// # Errors
-    /// [`ForeignError`]
-    pub fn tables(&self) -> Result<Vec<String>, ForeignError> {
-        self.names(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
-            &[],
-        )
-    }
-
     /// The names of a table's columns in order; none when there is no such table.
     ///
     /// # Errors
     /// [`ForeignError`]
     pub fn columns(&self, table: &str) -> Result<Vec<String>, ForeignError> {
-        self.names(
-            "SELECT name FROM pragma_table_info(?1) ORDER BY cid",
-            &[Value::Text(table)],
-        )
-    }
-
-    fn names(&self, sql: &str, values: &[Value<'_>]) -> Result<Vec<String>, ForeignError> {
         let mut names = Vec::new();
-        self.query(sql, values, |row| {
+        let sql = "SELECT name FROM pragma_table_info(?1) ORDER BY cid";
+        self.query(sql, &[table], |row| {
             names.extend(row.text(0).map(str::to_owned));
             ControlFlow::Continue(())
         })?;

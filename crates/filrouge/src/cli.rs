@@ -27,10 +27,10 @@ pub(crate) use operation::{
     MigrateWhat, NewKey,
 };
 pub(crate) use sessions::{ListSessions, Sessions, ShowSession};
-pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources};
+pub(crate) use sources::{Install, InstallScope, Mcp, McpClient, Search, Sources, programs};
 pub(crate) use stats::{KpiFormat, Stats};
 pub(crate) use team::{Deploy, Team, TeamSnapshots};
-pub(crate) use transfer::{Export, ExportFormat, Import, ImportSource};
+pub(crate) use transfer::{Export, ExportFormat, Import};
 
 /// The system of record for conversations with AI agents.
 #[derive(Debug, Parser)]
@@ -78,9 +78,10 @@ pub(crate) enum Command {
         /// Address to listen on; port 0 takes a free one [env: FILROUGE_LISTEN] [default: 127.0.0.1:7717]
         #[arg(long, value_name = "ADDR")]
         listen: Option<SocketAddr>,
-        /// Let whoever may call read this history over MCP, too: opencode, claude-code or codex; with :PATH where it is
-        /// not in its own place. Repeatable
-        #[arg(long = "source", value_name = "NAME[:PATH]")]
+        #[arg(long = "source", value_name = "NAME[:PATH]", help = format!(
+            "Let whoever may call read this history over MCP, too: {}; with :PATH where it is not in its own place. \
+             Repeatable", programs()
+        ))]
         sources: Vec<SourceName>,
     },
     /// Look at sessions

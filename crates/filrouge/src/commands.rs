@@ -4,11 +4,13 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use filrouge_sources::programs;
+
 use crate::cli::{
-    Cli, Command, Doctor, Export, ExportFormat, Import, ImportSource, Index, Mcp, Models, Sessions,
-    Stats, Team, TeamSnapshots,
+    Cli, Command, Doctor, Export, ExportFormat, Import, Index, Mcp, Models, Sessions, Stats, Team,
+    TeamSnapshots,
 };
-use crate::config::{Config, Program};
+use crate::config::Config;
 use crate::exit::Usage;
 
 mod anchor;
@@ -190,16 +192,11 @@ async fn team(config: &Config, what: Team) -> anyhow::Result<ExitCode> {
 }
 
 async fn import(config: &Config, asked: Import) -> anyhow::Result<()> {
-    let program = match asked.source {
-        ImportSource::Bundle => {
-            let Some(path) = asked.path else {
-                return Err(Usage::new("import bundle: name the bundle's file").into());
-            };
-            return import_bundle::run(config, &path, asked.public_key.as_deref()).await;
-        }
-        ImportSource::Opencode => Program::OpenCode,
-        ImportSource::ClaudeCode => Program::ClaudeCode,
-        ImportSource::Codex => Program::Codex,
+    let Some(program) = programs::named(&asked.source) else {
+        let Some(path) = asked.path else {
+            return Err(Usage::new("import bundle: name the bundle's file").into());
+        };
+        return import_bundle::run(config, &path, asked.public_key.as_deref()).await;
     };
     if asked.public_key.is_some() {
         return Err(Usage::new("--public-key is for bundles").into());

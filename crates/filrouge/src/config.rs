@@ -36,7 +36,7 @@ pub(crate) use hot::{HotConfig, HotUrl};
 use layers::{Layers, xdg};
 pub(crate) use layers::{Row, base, home, path_in};
 pub(crate) use search::{IndexConfig, SearchConfig};
-pub(crate) use sources::{Program, SourceName};
+pub(crate) use sources::SourceName;
 pub(crate) use store::{HiddenUrl, StoreUrl};
 pub(crate) use team::TeamConfig;
 pub(crate) use webhooks::WebhookConfig;

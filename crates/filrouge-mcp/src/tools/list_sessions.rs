@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{Count, Program, Tool, count};
 use crate::call::Call;
 use crate::refusal::Refusal;
-use crate::text::{Readable, counted, end, kind, origins, row, word};
+use crate::text::{Readable, counted, end, origins, row, word};
 use crate::when::When;
 
 pub(super) struct ListSessions;
@@ -60,7 +60,7 @@ impl Tool for ListSessions {
             parent_id: arguments.parent_id,
             roots: arguments.roots.unwrap_or_default(),
             archived: arguments.archived,
-            source: arguments.source.as_ref().map(kind),
+            source: arguments.source.map(|program| program.0),
             since: arguments.since.map(|when| when.from(now)),
             until: arguments.until.map(|when| when.until(now)),
             limit: count("limit", arguments.limit)?,

@@ -85,7 +85,7 @@ impl Tool for SearchSessions {
             role: arguments.role,
             since: arguments.start_date.map(|when| when.from(now)),
             until: arguments.end_date.map(|when| when.until(now)),
-            source: arguments.source.as_ref().map(kind),
+            source: arguments.source.map(|program| program.0),
             exclude_session,
             session_id,
             limit: count("limit", arguments.limit)?,

@@ -1,5 +1,6 @@
 //! What a tool is, and what several have among their parameters.
 
+use filrouge_sources::programs::sources;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -60,11 +61,21 @@ pub(super) fn count(name: &str, given: Option<Count>) -> Result<usize, Refusal> 
 }
 
 /// The program a history is of.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Program {
-    Opencode,
-    ClaudeCode,
-    Codex,
-    Ledger,
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(extend("enum" = sources().collect::<Vec<_>>()))]
+pub(super) struct Program(pub(super) String);
+
+impl TryFrom<String> for Program {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        match sources().any(|known| known == name) {
+            true => Ok(Self(name)),
+            false => {
+                let known = sources().collect::<Vec<_>>().join(", ");
+                Err(format!("{name:?} is no source, expected one of {known}"))
+            }
+        }
+    }
 }

@@ -196,10 +196,6 @@ impl Source for Made {
         "opencode"
     }
 
-    fn generation(&self) -> &'static str {
-        "made"
-    }
-
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let parent = format!("{}-1", self.mark);
         let headers = vec![

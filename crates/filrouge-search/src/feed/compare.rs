@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use filrouge_sources::library::Listed;
-use filrouge_sources::{Header, SourceError};
+use filrouge_sources::{Header, Source, SourceError, by_two};
 use filrouge_store::text_index::{IndexedSession, SessionNo, TextIndex, Which};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
@@ -28,6 +28,8 @@ pub struct Known {
     /// Why nothing is known: the index, or the source, does not answer.
     pub failed: Option<Failure>,
 }
+/// Fewer sessions than this are looked at by one thread.
+const SESSIONS_PER_THREAD: usize = 16;
 
 /// An index compared with a listing.
 pub(super) struct Compared {
@@ -45,9 +47,10 @@ pub(super) struct Todo {
     pub(super) stamp: [u64; 2],
 }
 
-/// Compares an index with a listing.
+/// Compares an index with a listing of its source.
 pub(super) fn compare(
     index: &dyn TextIndex,
+    source: &dyn Source,
     listed: &Listed,
     now: Timestamp,
 ) -> Result<Compared, Failure> {
@@ -57,9 +60,12 @@ pub(super) fn compare(
         sessions.iter().map(|s| (&*s.entry.key, s)).collect();
     let mut fresh = HashMap::with_capacity(there.len());
     let (mut stale, mut todo) = (Vec::new(), Vec::new());
-    for header in &listed.listing.headers {
+    let headers = &listed.listing.headers;
+    let stamps = by_two(headers, SESSIONS_PER_THREAD, |header| {
+        digest::stamp(source.fingerprint(header), header)
+    });
+    for (header, stamp) in headers.iter().zip(stamps) {
         let own = there.remove(&*header.id);
-        let stamp = digest::stamp(header);
         match own {
             Some(own) if Some(own.entry.stamp) == stamp => match own.entry.updated {
                 NOT_WHOLE => stale.push(header.id.clone()),
@@ -100,5 +106,6 @@ fn earlier(now: Timestamp, listed: &Listed) -> Timestamp {
 
 /// A history that cannot be listed.
 pub(crate) fn unlisted(why: &SourceError) -> Failure {
-    Failure::new(ErrorCode::StoreUnavailable, why.to_string()).with_hint(why.hint())
+    Failure::new(ErrorCode::StoreUnavailable, why.to_string())
+        .with_hint("check that it is there, and may be read by whoever runs filrouge")
 }

@@ -47,8 +47,8 @@ struct Slotted {
 pub struct Overview {
     /// [`Source::name`].
     pub source: &'static str,
-    /// [`Source::generation`].
-    pub generation: &'static str,
+    /// The forms its sessions are stored in, in words.
+    pub generation: String,
     /// [`Source::path`].
     pub place: PathBuf,
     /// Where the index is, or would be.
@@ -61,12 +61,11 @@ pub struct Overview {
     pub sessions: usize,
 }
 
-/// The name of the file of a source's index: the program, the form, and a number of its place.
+/// The name of the file of a source's index: the program, and a number of its place.
 #[must_use]
 pub fn file_name(source: &dyn Source) -> Option<String> {
     let place = digest::of_bytes(source.path()?.as_os_str().as_bytes());
-    let (name, generation) = (source.name(), source.generation());
-    Some(format!("{name}-{generation}-{place:016x}.index"))
+    Some(format!("{}-{place:016x}.index", source.name()))
 }
 
 impl Indexes {
@@ -193,14 +192,14 @@ impl Indexes {
         let Some((of, file)) = named else {
             return Ok(None);
         };
-        let listing = of.list();
-        let sessions = listing.map_or(0, |listing| listing.headers.len());
+        let listing = of.list().unwrap_or_default();
+        let sessions = listing.headers.len();
         if sessions == 0 && !file.exists() {
             return Ok(None);
         }
         let mut overview = Overview {
             source: of.name(),
-            generation: of.generation(),
+            generation: listing.forms(),
             place: of.path().unwrap_or(Path::new("")).to_owned(),
             file: file.clone(),
             known: None,

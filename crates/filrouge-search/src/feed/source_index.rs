@@ -94,7 +94,12 @@ impl SourceIndex {
             return Ok(compared.clone());
         }
         *last = None;
-        let compared = Arc::new(compare(&*self.index, listed, SystemClock.now())?);
+        let compared = Arc::new(compare(
+            &*self.index,
+            &*self.source,
+            listed,
+            SystemClock.now(),
+        )?);
         *last = Some((listed.clone(), compared.clone()));
         Ok(compared)
     }
@@ -141,7 +146,6 @@ impl SourceIndex {
         if locked(&self.told).insert(why.code) {
             tracing::warn!(
                 source = self.source.name(),
-                generation = self.source.generation(),
                 %why,
                 "an index cannot be used; its history is searched without it"
             );
@@ -183,7 +187,6 @@ impl std::fmt::Debug for SourceIndex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SourceIndex")
             .field("source", &self.source.name())
-            .field("generation", &self.source.generation())
             .finish_non_exhaustive()
     }
 }

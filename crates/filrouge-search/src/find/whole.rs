@@ -55,8 +55,8 @@ pub(super) fn read<'c>(
     }
     for (at, why) in failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         if let Some(source) = library.sources().get(at) {
-            let (name, generation) = (source.name(), source.generation());
-            notices.push(format!("{name} ({generation}) cannot be searched: {why}"));
+            let name = source.name();
+            notices.push(format!("{name} cannot be searched: {why}"));
         }
     }
 }

@@ -60,10 +60,6 @@ impl Source for Spelled {
         "opencode"
     }
 
-    fn generation(&self) -> &'static str {
-        "spelled"
-    }
-
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         let headers = self.sessions.iter().map(|s| s.0.clone()).collect();
         Ok(Arc::new(Listing {

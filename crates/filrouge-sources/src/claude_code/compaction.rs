@@ -1,7 +1,7 @@
 //! Compactions: a boundary, and the summary behind it.
 
-use super::talk::{Lines, Place};
-use crate::jsonl::Talk;
+use super::talk::Lines;
+use crate::jsonl::{Place, Talk};
 use crate::object::Object;
 use crate::{Boundary, PartKind, Role};
 
@@ -18,7 +18,7 @@ impl Lines {
         &mut self,
         talk: &mut Talk,
         one: &Object<'_>,
-        place: &Place<'_>,
+        place: &Place,
         blocks: &[Object<'_>],
     ) {
         let boundary = self.compaction.take();
@@ -37,7 +37,7 @@ impl Lines {
             at: index,
             created: boundary.map_or(place.at, |b| b.at),
             automatic,
-            summary_id: Some(place.id.clone().into()),
+            summary_id: Some(place.id.clone()),
         };
         talk.boundary(index, boundary);
     }

@@ -19,10 +19,20 @@ use std::sync::Arc;
 
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest, stem};
-use crate::{Fingerprint, Header, SkipReason, Skipped, Source, SourceError, TokenRule};
+use crate::{Fingerprint, Header, Program, SkipReason, Skipped, Source, SourceError, TokenRule};
 use group::Group;
 use head::Head;
 use tree::{Owner, Root};
+
+/// Claude Code.
+pub static PROGRAM: Program = Program {
+    name: tree::NAME,
+    help: "Claude Code's JSONL files",
+    hint: "give Claude Code's folder (by default ~/.claude), or its projects folder",
+    places: |around| Vec::from_iter(around.folder("CLAUDE_CONFIG_DIR", ".claude")),
+    open,
+    watch,
+};
 
 /// The agent of a session a person has started.
 const AGENT: &str = "claude";
@@ -65,7 +75,7 @@ struct Found {
 }
 
 impl Format for Claude {
-    const NAME: &'static str = "claude-code";
+    const NAME: &'static str = tree::NAME;
     const GENERATION: &'static str = "jsonl";
     const RULE: TokenRule = TokenRule::ClaudeCodeMessageOnce;
     type Head = Head;

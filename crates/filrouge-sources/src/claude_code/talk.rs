@@ -25,7 +25,7 @@ use super::parts::{
 };
 use super::record::is_aside;
 use super::results::{agent_of, changes_of, text_of};
-use crate::jsonl::{Reader, Talk};
+use crate::jsonl::{Place, Reader, Talk};
 use crate::object::{Object, Refusal};
 use crate::{PartKind, Role, SkipReason, Tool, ToolStatus};
 
@@ -46,23 +46,6 @@ pub(crate) struct Lines {
     last_time: i64,
 }
 
-/// What parts of one record share.
-pub(super) struct Place<'a> {
-    pub(super) id: Cow<'a, str>,
-    pub(super) at: i64,
-    pub(super) copied: bool,
-}
-
-impl Place<'_> {
-    /// The id of its part at `index`.
-    pub(super) fn part(&self, index: usize) -> String {
-        match index {
-            0 => self.id.clone().into_owned(),
-            more => format!("{}-{more}", self.id),
-        }
-    }
-}
-
 impl Lines {
     pub(super) fn new(context: &Context) -> Self {
         Self {
@@ -78,10 +61,10 @@ impl Lines {
         }
     }
 
-    fn place<'a>(&mut self, one: &Object<'a>, number: u64) -> Place<'a> {
+    fn place(&mut self, one: &Object<'_>, number: u64) -> Place {
         let at = one.at("timestamp").time().unwrap_or(self.last_time);
         self.last_time = self.last_time.max(at);
-        let id = one.text("uuid").filter(|id| !id.is_empty());
+        let id = one.boxed("uuid");
         let other = |session: Cow<'_, str>| *session != *self.own;
         Place {
             id: id.unwrap_or_else(|| format!("line-{number}").into()),
@@ -90,12 +73,7 @@ impl Lines {
         }
     }
 
-    fn said(
-        &mut self,
-        talk: &mut Talk,
-        one: &Object<'_>,
-        place: &Place<'_>,
-    ) -> Result<(), Refusal> {
+    fn said(&mut self, talk: &mut Talk, one: &Object<'_>, place: &Place) -> Result<(), Refusal> {
         let said = one.at("message").object().ok_or_else(no_message)?;
         let blocks = blocks_of(said.at("content"));
         if one.is_true("isCompactSummary") {
@@ -122,14 +100,13 @@ impl Lines {
         &self,
         talk: &mut Talk,
         one: &Object<'_>,
-        place: &Place<'_>,
+        place: &Place,
         role: Role,
     ) -> usize {
-        let index = talk.add(place.id.clone(), role, place.at);
+        let agent = (role != Role::System).then(|| self.agent_of(one));
+        let index = talk.begin(place, role, agent);
         if let Some(message) = talk.messages.get_mut(index) {
             message.parent_id = one.boxed("parentUuid");
-            message.copied = place.copied;
-            message.agent = (role != Role::System).then(|| self.agent_of(one));
         }
         index
     }
@@ -150,13 +127,13 @@ impl Lines {
         &mut self,
         talk: &mut Talk,
         one: &Object<'_>,
-        place: &Place<'_>,
+        place: &Place,
         index: usize,
         block: &Object<'_>,
     ) {
         let call_id = block
             .boxed("tool_use_id")
-            .unwrap_or_else(|| place.part(index).into());
+            .unwrap_or_else(|| place.part(index));
         if !talk.calls.contains_key(&call_id) {
             // The call was in a line that is lost; its result is not.
             let at = self.message(talk, one, place, Role::Assistant);
@@ -191,10 +168,10 @@ impl Lines {
         &mut self,
         talk: &mut Talk,
         one: &Object<'_>,
-        place: &Place<'_>,
+        place: &Place,
     ) -> Result<(), Refusal> {
         let said = one.at("message").object().ok_or_else(no_message)?;
-        let id = said.boxed("id").unwrap_or_else(|| place.id.clone().into());
+        let id = said.boxed("id").unwrap_or_else(|| place.id.clone());
         let index = match self.answers.get(&id) {
             Some(index) => *index,
             None => {
@@ -226,14 +203,14 @@ impl Lines {
         Ok(())
     }
 
-    fn answer_part(&self, block: &Object<'_>, place: &Place<'_>, at: usize) -> PartKind {
+    fn answer_part(&self, block: &Object<'_>, place: &Place, at: usize) -> PartKind {
         match block.text("type").as_deref() {
             Some("thinking") => PartKind::Reasoning {
                 text: block.text("thinking").unwrap_or_default().into(),
             },
             Some("redacted_thinking") => PartKind::Reasoning { text: "".into() },
             Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
-                let id = block.boxed("id").unwrap_or_else(|| place.part(at).into());
+                let id = block.boxed("id").unwrap_or_else(|| place.part(at));
                 let name = block.boxed("name").unwrap_or_else(|| "unknown".into());
                 let input = block.at("input").json().unwrap_or("null");
                 let mut tool = Tool::call(id, name, input.into());
@@ -244,13 +221,13 @@ impl Lines {
         }
     }
 
-    fn system(&mut self, talk: &mut Talk, one: &Object<'_>, place: &Place<'_>, line: &str) {
+    fn system(&mut self, talk: &mut Talk, one: &Object<'_>, place: &Place, line: &str) {
         let subtype = one.text("subtype").unwrap_or_default();
         match &*subtype {
             "compact_boundary" => {
                 self.bare_boundary(talk);
                 self.compaction = Some(Compaction {
-                    id: place.id.clone().into(),
+                    id: place.id.clone(),
                     at: place.at,
                     automatic: trigger_of(one.at("compactMetadata")).as_deref() == Some("auto"),
                 });
@@ -275,7 +252,7 @@ impl Lines {
         }
     }
 
-    fn queued(&mut self, talk: &mut Talk, one: &Object<'_>, place: &Place<'_>) {
+    fn queued(&mut self, talk: &mut Talk, one: &Object<'_>, place: &Place) {
         let Some(queued) = one.at("attachment").object() else {
             return;
         };
@@ -336,7 +313,7 @@ impl Reader for Lines {
             }
         }
         let place = self.place(&one, number);
-        if !self.seen.insert(place.id.clone().into()) {
+        if !self.seen.insert(place.id.clone()) {
             let detail = "a record with this uuid was read before";
             return Err((SkipReason::DuplicateId, detail.to_owned()));
         }

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::jsonl::{LogFile, State, children, stem};
 use crate::{Skipped, SourceError};
 
+/// [`crate::Source::name`].
+pub(super) const NAME: &str = "claude-code";
+
 /// Folders below `subagents` that are looked into.
 const DEPTH_MAX: usize = 3;
 
@@ -36,15 +39,10 @@ pub(super) enum Owner<'a> {
 impl Root {
     /// Recognises what is at `path`.
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
-        let unrecognised = || SourceError::Unrecognised {
-            program: "claude-code",
-            path: path.to_owned(),
-        };
+        let unrecognised = || SourceError::unrecognised(NAME, path);
         let Ok(meta) = std::fs::metadata(path) else {
-            return Err(SourceError::NotFound {
-                program: "claude-code",
-                path: path.to_owned(),
-            });
+            let path = path.to_owned();
+            return Err(SourceError::NotFound { path });
         };
         if meta.is_file() {
             let is_log =

@@ -1,8 +1,8 @@
 //! Events: verdicts on calls, errors, sessions that were started; texts where nothing else has them.
 
 use super::outputs::{fail, joined};
-use super::talk::{Lines, Mode, Place};
-use crate::jsonl::Talk;
+use super::talk::{Lines, Mode};
+use crate::jsonl::{Place, Talk};
 use crate::object::Object;
 use crate::raw::Raw;
 use crate::{MessageError, PartKind, Role};
@@ -107,11 +107,7 @@ impl Lines {
         match kind {
             "user_message" => {
                 self.spoken();
-                let index = talk.add(place.id.clone(), Role::User, at);
-                if let Some(message) = talk.messages.get_mut(index) {
-                    message.copied = place.copied;
-                    message.agent = Some(self.agent.clone());
-                }
+                let index = talk.begin(&place, Role::User, Some(self.agent.clone()));
                 let synthetic = super::items::is_put_in(None, &text);
                 talk.part(index, place.id, at, PartKind::Text { text, synthetic });
             }

@@ -1,8 +1,8 @@
 //! Items of the talk to parts.
 
 use super::outputs::{joined, read, settle};
-use super::talk::{Lines, Mode, Place};
-use crate::jsonl::Talk;
+use super::talk::{Lines, Mode};
+use crate::jsonl::{Place, Talk};
 use crate::object::Object;
 use crate::raw::Raw;
 use crate::{PartKind, Role, Tool, ToolStatus};
@@ -115,12 +115,8 @@ impl Lines {
             } else {
                 self.close();
             }
-            let index = talk.add(place.id.clone(), role, place.at);
-            if let Some(message) = talk.messages.get_mut(index) {
-                message.copied = place.copied;
-                message.agent = (role == Role::User).then(|| self.agent.clone());
-            }
-            index
+            let agent = (role == Role::User).then(|| self.agent.clone());
+            talk.begin(place, role, agent)
         };
         for (at, kind) in parts.into_iter().enumerate() {
             talk.part(index, place.part(at), place.at, kind);

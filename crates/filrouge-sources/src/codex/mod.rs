@@ -18,10 +18,20 @@ use std::sync::Arc;
 
 use crate::files::is_id;
 use crate::jsonl::{Format, LogFile, Logs, Session, keep_newest};
-use crate::{Fingerprint, Header, SkipReason, Skipped, Source, SourceError, TokenRule};
+use crate::{Fingerprint, Header, Program, SkipReason, Skipped, Source, SourceError, TokenRule};
 use head::Head;
 use threads::Thread;
 use tree::Root;
+
+/// Codex.
+pub static PROGRAM: Program = Program {
+    name: tree::NAME,
+    help: "Codex's rollouts",
+    hint: "give Codex's folder (by default ~/.codex), or its sessions folder",
+    places: |around| Vec::from_iter(around.folder("CODEX_HOME", ".codex")),
+    open,
+    watch,
+};
 
 /// The agent of a session a person has started.
 const AGENT: &str = "codex";
@@ -57,7 +67,7 @@ pub(crate) struct Context {
 }
 
 impl Format for Codex {
-    const NAME: &'static str = "codex";
+    const NAME: &'static str = tree::NAME;
     const GENERATION: &'static str = "rollout";
     const RULE: TokenRule = TokenRule::CodexPerResponse;
     type Head = Head;

@@ -19,7 +19,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::Context;
 use super::copies::Copies;
 use super::usage::Counter;
-use crate::jsonl::{Reader, Talk};
+use crate::jsonl::{Place, Reader, Talk};
 use crate::object::{Object, Refusal};
 use crate::{Boundary, PartKind, Role, SkipReason, Tokens};
 
@@ -60,23 +60,6 @@ pub(crate) struct Lines {
     /// Sessions by the calls that started them.
     pub(super) children: HashMap<Box<str>, Box<str>>,
     last_time: i64,
-}
-
-/// Where a record stands.
-pub(super) struct Place {
-    pub(super) id: Box<str>,
-    pub(super) at: i64,
-    pub(super) copied: bool,
-}
-
-impl Place {
-    /// The id of its part at `index`.
-    pub(super) fn part(&self, index: usize) -> Box<str> {
-        match index {
-            0 => self.id.clone(),
-            more => format!("{}-{more}", self.id).into(),
-        }
-    }
 }
 
 impl Lines {
@@ -165,11 +148,9 @@ impl Lines {
         if let Some(index) = self.open.filter(same) {
             return index;
         }
-        let index = talk.add(place.id.clone(), Role::Assistant, place.at);
+        let index = talk.begin(place, Role::Assistant, Some(self.agent.clone()));
         if let Some(message) = talk.messages.get_mut(index) {
-            message.agent = Some(self.agent.clone());
             message.model = self.model.clone();
-            message.copied = place.copied;
         }
         (self.open, self.answer, self.last_answer) = (Some(index), Some(index), Some(index));
         index
@@ -201,10 +182,9 @@ impl Lines {
 
     fn compacted(&mut self, talk: &mut Talk, item: &Object<'_>, place: &Place) {
         self.spoken();
-        let index = talk.add(place.id.clone(), Role::System, place.at);
+        let index = talk.begin(place, Role::System, None);
         if let Some(message) = talk.messages.get_mut(index) {
             message.summary = true;
-            message.copied = place.copied;
         }
         let automatic = item.text("trigger").map(|trigger| trigger == "auto");
         let kind = PartKind::Compaction {

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::jsonl::{LogFile, State, children, stem};
 use crate::{SkipReason, Skipped, SourceError};
 
+/// [`crate::Source::name`].
+pub(super) const NAME: &str = "codex";
+
 /// Folders below `sessions` that are looked into: years, months, days.
 const DEPTH_MAX: usize = 4;
 
@@ -26,15 +29,10 @@ impl Root {
     /// Recognises what is at `path`.
     pub(super) fn find(path: &Path) -> Result<Self, SourceError> {
         let Ok(meta) = std::fs::metadata(path) else {
-            return Err(SourceError::NotFound {
-                program: "codex",
-                path: path.to_owned(),
-            });
+            let path = path.to_owned();
+            return Err(SourceError::NotFound { path });
         };
-        let unrecognised = Err(SourceError::Unrecognised {
-            program: "codex",
-            path: path.to_owned(),
-        });
+        let unrecognised = Err(SourceError::unrecognised(NAME, path));
         let root = |folders, file, home| Self {
             folders,
             file,

@@ -26,6 +26,8 @@ pub(super) struct Lines {
     file: BufReader<File>,
     line: Vec<u8>,
     number: u64,
+    /// How many bytes are behind.
+    pub(super) at: u64,
 }
 
 impl Lines {
@@ -34,22 +36,35 @@ impl Lines {
             file: BufReader::with_capacity(CHUNK, file),
             line: Vec::new(),
             number: 0,
+            at: 0,
         }
+    }
+
+    /// Goes on with the first line that begins at that byte or behind it; never back.
+    pub(super) fn skip_to(&mut self, at: u64) -> io::Result<()> {
+        if at > self.at {
+            self.file.seek(SeekFrom::Start(at - 1))?;
+            self.at = at - 1;
+            self.at += self.file.skip_until(b'\n')? as u64;
+        }
+        Ok(())
     }
 
     /// The next line; `None` behind the last.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut room = (&mut self.file).take(LINE_BYTES_MAX as u64 + 1);
-        if room.read_until(b'\n', &mut self.line)? == 0 {
+        let read = room.read_until(b'\n', &mut self.line)?;
+        if read == 0 {
             return Ok(None);
         }
+        self.at += read as u64;
         self.number += 1;
         let ended = self.line.ends_with(b"\n");
         let too_long = !ended && self.line.len() > LINE_BYTES_MAX;
         if too_long {
             self.line.clear();
-            self.file.skip_until(b'\n')?;
+            self.at += self.file.skip_until(b'\n')? as u64;
         }
         let bytes = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
         Ok(Some(Line {
@@ -59,29 +74,6 @@ impl Lines {
             too_long,
         }))
     }
-}
-
-/// The first `bytes` of a file, and whether that is all of it.
-pub(super) fn head(file: &mut File, bytes: usize) -> io::Result<(Vec<u8>, bool)> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut text = Vec::with_capacity(bytes.min(CHUNK));
-    file.take(bytes as u64 + 1).read_to_end(&mut text)?;
-    let whole = text.len() <= bytes;
-    text.truncate(bytes);
-    Ok((text, whole))
-}
-
-/// The last `bytes` of a file of `size` bytes, from the first line that begins there.
-pub(super) fn tail(file: &mut File, size: u64, bytes: usize) -> io::Result<Vec<u8>> {
-    let from = size.saturating_sub(bytes as u64);
-    file.seek(SeekFrom::Start(from))?;
-    let mut text = Vec::new();
-    file.take(bytes as u64).read_to_end(&mut text)?;
-    if from > 0 {
-        let begin = memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1);
-        text.drain(..begin);
-    }
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -116,6 +108,28 @@ mod tests {
             1
         );
         assert!(lines_of(b"").is_empty());
+    }
+
+    #[test]
+    fn what_is_skipped_ends_before_a_line() {
+        for (at, next) in [
+            (0, "one"),
+            (1, "two"),
+            (4, "two"),
+            (5, "three"),
+            (8, "three"),
+        ] {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(b"one\ntwo\nthree\n").unwrap();
+            file.seek(SeekFrom::Start(0)).unwrap();
+            let mut lines = Lines::new(file);
+            lines.skip_to(at).unwrap();
+            assert_eq!(
+                lines.next().unwrap().unwrap().bytes,
+                next.as_bytes(),
+                "{at}"
+            );
+        }
     }
 
     #[test]

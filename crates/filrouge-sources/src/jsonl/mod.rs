@@ -30,13 +30,13 @@ pub(crate) use ends::{records, title_of};
 use lines::{LINE_BYTES_MAX, Lines};
 pub(crate) use newest::keep_newest;
 pub(crate) use state::{LogFile, State, children, stem};
-pub(crate) use talk::Talk;
+pub(crate) use talk::{Place, Talk};
 
 /// What one program's files are like.
 pub(crate) trait Format: Send + Sync + Sized + 'static {
     /// [`Source::name`].
     const NAME: &'static str;
-    /// [`Source::generation`].
+    /// [`Header::generation`].
     const GENERATION: &'static str;
     /// How usage is read.
     const RULE: TokenRule;
@@ -146,7 +146,7 @@ impl<F: Format> Logs<F> {
         known.heads = heads;
         let sessions = self.format.settle(found, &mut skipped).into_iter();
         let sessions = sessions.map(|mut session| {
-            let fingerprint = Fingerprint::of(&(session.file.state.lasting(), session.mark));
+            let fingerprint = Fingerprint::of(&(session.file.state, session.mark));
             Arc::make_mut(&mut session.header).fingerprint = Some(fingerprint);
             (session.header.id.clone(), Arc::new(session))
         });
@@ -155,7 +155,7 @@ impl<F: Format> Logs<F> {
         let listing = Listing {
             headers: headers.collect(),
             skipped,
-            truncated: false,
+            ..Listing::default()
         };
         listing.in_order()
     }
@@ -189,10 +189,6 @@ impl<F: Format> Source for Logs<F> {
         F::NAME
     }
 
-    fn generation(&self) -> &'static str {
-        F::GENERATION
-    }
-
     fn path(&self) -> Option<&Path> {
         Some(&self.at)
     }
@@ -208,11 +204,8 @@ impl<F: Format> Source for Logs<F> {
     fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
         let session = self.session(id)?;
         let conversation = self.talk(&session)?;
-        Ok(turns_of::turns_of(
-            &session.header,
-            &conversation,
-            &session.file.path,
-        )?)
+        let path = &session.file.path;
+        Ok(turns_of::turns_of(&session.header, &conversation, path))
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::UNIX_EPOCH;
 
 use crate::{SkipReason, Skipped};
 
-/// What the system tells of a file without opening it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the system says of a file without opening it. Without its device, which may have another number after a restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    place: (u64, u64),
+    inode: u64,
     /// Nanoseconds since 1970.
     modified: u128,
     /// Bytes.
@@ -37,7 +37,7 @@ impl State {
         let modified = meta.modified().ok();
         let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         Self {
-            place: (meta.dev(), meta.ino()),
+            inode: meta.ino(),
             modified: modified.map_or(0, |since| since.as_nanos()),
             size: meta.len(),
         }
@@ -46,11 +46,6 @@ impl State {
     /// When it was written last, in milliseconds since 1970.
     pub(crate) fn millis(&self) -> i64 {
         i64::try_from(self.modified / 1_000_000).unwrap_or(i64::MAX)
-    }
-
-    /// What is the same after a restart, too: the device may have another number then.
-    pub(super) const fn lasting(&self) -> (u64, u128, u64) {
-        (self.place.1, self.modified, self.size)
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::object::Refusal;
 use crate::{
     Boundary, Conversation, Message, MessageError, Part, PartKind, Role, SkipReason, Skipped,
-    TokenRule, Tool, ToolStatus,
+    TokenRule, Tool,
 };
 
 /// How many lines of a file are named each; further ones of a reason are counted together.
@@ -14,6 +14,23 @@ const NAMED_MAX: usize = 20;
 
 /// Where a part stands: its message, by the order of the file, and its place there.
 pub(crate) type Spot = (usize, usize);
+
+/// Where a record stands: what its message and parts share.
+pub(crate) struct Place {
+    pub(crate) id: Box<str>,
+    pub(crate) at: i64,
+    pub(crate) copied: bool,
+}
+
+impl Place {
+    /// The id of its part at `index`.
+    pub(crate) fn part(&self, index: usize) -> Box<str> {
+        match index {
+            0 => self.id.clone(),
+            more => format!("{}-{more}", self.id).into(),
+        }
+    }
+}
 
 /// What has been read so far. Messages stand in the order of the file, which [`Message::seq`] keeps.
 pub(crate) struct Talk {
@@ -49,6 +66,15 @@ impl Talk {
             seq: Some(index as u64),
             ..Message::new(id.into(), role, created)
         });
+        index
+    }
+
+    /// Adds the message of a record; its index.
+    pub(crate) fn begin(&mut self, place: &Place, role: Role, agent: Option<Box<str>>) -> usize {
+        let index = self.add(place.id.clone(), role, place.at);
+        if let Some(message) = self.messages.get_mut(index) {
+            (message.copied, message.agent) = (place.copied, agent);
+        }
         index
     }
 
@@ -184,10 +210,5 @@ impl Talk {
 }
 
 fn is_open(part: &Part) -> bool {
-    match &part.kind {
-        PartKind::Tool(tool) => {
-            matches!(tool.status, ToolStatus::Running | ToolStatus::Pending)
-        }
-        _ => false,
-    }
+    matches!(&part.kind, PartKind::Tool(tool) if tool.status.is_open())
 }

@@ -1,56 +1,46 @@
 //! What was made of sessions, in memory: what was not asked for lately goes first, by weight.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
-use quick_cache::sync;
+use quick_cache::sync::{self, GuardResult};
 use quick_cache::{OptionsBuilder, Weighter};
 
 use super::{Entry, LibraryError};
-use crate::locked::locked;
 use crate::{Conversation, Fingerprint, ReadError, Source};
 
-/// Locks for loading. Sessions that share one wait for each other; so do callers who ask for one session, which is
-/// then read once.
-const LOADING: usize = 16;
-
 /// The part of the budget that one session may take.
-const LARGEST: usize = 4;
+const LARGEST: u64 = 4;
 
-type Key = (usize, Box<str>);
+/// The place of a session's source, its id, and its fingerprint.
+type Key = (usize, Box<str>, Fingerprint);
 
-/// What was made of a session, and the fingerprint that it was listed with.
-struct Kept<V> {
-    fingerprint: Fingerprint,
-    value: Arc<V>,
-    weight: u64,
+/// What is weighed against the budget.
+pub(super) trait Weigh {
+    /// About how many bytes it holds in memory.
+    fn weight(&self) -> usize;
 }
 
-impl<V> Clone for Kept<V> {
-    fn clone(&self) -> Self {
-        Self {
-            value: self.value.clone(),
-            ..*self
-        }
+impl Weigh for Conversation {
+    fn weight(&self) -> usize {
+        Self::weight(self)
     }
 }
 
 #[derive(Clone)]
 struct ByWeight;
 
-impl<V> Weighter<Key, Kept<V>> for ByWeight {
-    fn weight(&self, _: &Key, kept: &Kept<V>) -> u64 {
-        kept.weight
+impl<V: Weigh> Weighter<Key, Arc<V>> for ByWeight {
+    fn weight(&self, (_, id, _): &Key, value: &Arc<V>) -> u64 {
+        (value.weight() + 2 * id.len()) as u64
     }
 }
 
-pub(super) struct Cache<V> {
-    kept: Option<sync::Cache<Key, Kept<V>, ByWeight>>,
-    largest: usize,
-    loading: [Mutex<()>; LOADING],
+pub(super) struct Cache<V: Weigh> {
+    kept: Option<sync::Cache<Key, Arc<V>, ByWeight>>,
+    largest: u64,
 }
 
-impl<V> Cache<V> {
+impl<V: Weigh> Cache<V> {
     pub(super) fn new(bytes: usize) -> Self {
         let options = OptionsBuilder::new()
             // More than one would each have a share of the budget, and keep only what fits into that.
@@ -64,51 +54,34 @@ impl<V> Cache<V> {
         });
         Self {
             kept,
-            largest: bytes / LARGEST,
-            loading: Default::default(),
+            largest: bytes as u64 / LARGEST,
         }
     }
 
-    /// What `make` makes of a session whose source stays at its place in the library.
+    /// What `make` makes of a session whose source stays at its place in the library. Of several who ask for one at once
+    /// one makes it.
     pub(super) fn get(
         &self,
         entry: &Entry,
-        weigh: fn(&V) -> usize,
+        fingerprint: Option<Fingerprint>,
         make: impl FnOnce() -> Result<Arc<V>, LibraryError>,
     ) -> Result<Arc<V>, LibraryError> {
-        let id = &entry.header.id;
-        let (Some(fingerprint), Some(kept)) = (entry.header.fingerprint, &self.kept) else {
+        let (Some(fingerprint), Some(kept)) = (fingerprint, &self.kept) else {
             return make();
         };
-        let key = (entry.source, id.clone());
-        let known = || kept.get(&key).filter(|k| k.fingerprint == fingerprint);
-        if let Some(known) = known() {
-            return Ok(known.value);
+        let key = (entry.source, entry.header.id.clone(), fingerprint);
+        match kept.get_value_or_guard(&key, None) {
+            GuardResult::Value(known) => Ok(known),
+            GuardResult::Guard(place) => {
+                let value = make()?;
+                if ByWeight.weight(&key, &value) <= self.largest {
+                    // Refused where the cache was emptied meanwhile: then it is made again.
+                    let _ = place.insert(value.clone());
+                }
+                Ok(value)
+            }
+            GuardResult::Timeout => make(),
         }
-        let _alone = self.lock(&key);
-        if let Some(known) = known() {
-            return Ok(known.value);
-        }
-        let value = make()?;
-        let weight = weigh(&value) + 2 * id.len();
-        if weight <= self.largest {
-            let fresh = Kept {
-                fingerprint,
-                value: value.clone(),
-                weight: weight as u64,
-            };
-            kept.insert(key.clone(), fresh);
-        } else {
-            kept.remove(&key);
-        }
-        Ok(value)
-    }
-
-    fn lock(&self, key: &Key) -> Option<MutexGuard<'_, ()>> {
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let lock = self.loading.get(hasher.finish() as usize % LOADING)?;
-        Some(locked(lock))
     }
 
     /// Bytes kept, as weighed.

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::LibraryError;
-use crate::locked::locked;
-use crate::{Header, Listing, Skipped, Source, SourceError};
+use crate::source::shadowed;
+use crate::{Header, Listing, Skipped, SourceError};
 
 /// A session and the source it is of.
 #[derive(Debug, Clone)]
@@ -28,91 +28,47 @@ pub struct Catalog {
     pub unavailable: Vec<String>,
     /// Whether a source has more sessions than it lists.
     pub truncated: bool,
-    /// How many sessions an earlier source has, too: those are read there.
-    pub shadowed: usize,
+    /// Sessions that an earlier storage or source has, too: those are read there.
+    pub shadowed: Vec<Skipped>,
     by_id: HashMap<Box<str>, usize>,
 }
 
-/// The newest catalog, with the listings it was made of. As long as sources list the same headers, it holds.
-#[derive(Default)]
-pub(super) struct Memory(Mutex<Option<Remembered>>);
-
-struct Remembered {
-    listings: Vec<Listed>,
-    catalog: Arc<Catalog>,
-}
-
-/// The sessions of one source, or why it cannot be listed.
-pub(super) type Listed = Result<Arc<Listing>, String>;
-
-impl Memory {
-    /// The catalog of these listings.
-    pub(super) fn catalog(&self, listings: Vec<Listed>) -> Arc<Catalog> {
-        let mut remembered = locked(&self.0);
-        if let Some(known) = remembered.as_ref()
-            && same(&known.listings, &listings)
-        {
-            return known.catalog.clone();
+impl Catalog {
+    /// The sessions of several sources, each with its name. Of two sessions of one id the first source's is taken.
+    pub(super) fn of(
+        listings: impl Iterator<Item = (&'static str, Result<Arc<Listing>, SourceError>)>,
+    ) -> Self {
+        let mut catalog = Self::default();
+        for (source, (name, listing)) in listings.enumerate() {
+            match listing {
+                Ok(listing) => catalog.add(source, name, &listing),
+                Err(why) => catalog.unavailable.push(format!("{name}: {why}")),
+            }
         }
-        let catalog = Arc::new(merge(&listings));
-        *remembered = Some(Remembered {
-            listings,
-            catalog: catalog.clone(),
-        });
+        let place = |a: &Entry, b: &Entry| a.header.place().cmp(&b.header.place());
+        catalog.entries.sort_by(place);
+        for (at, entry) in catalog.entries.iter().enumerate() {
+            catalog.by_id.insert(entry.header.id.clone(), at);
+        }
         catalog
     }
-}
 
-/// What is said of a source that cannot be listed.
-pub(super) fn unlisted(source: &dyn Source, why: &SourceError) -> String {
-    format!("{} ({}): {why}", source.name(), source.generation())
-}
-
-fn same(old: &[Listed], new: &[Listed]) -> bool {
-    let pairs = old.iter().zip(new);
-    old.len() == new.len() && pairs.into_iter().all(|(old, new)| same_listing(old, new))
-}
-
-fn same_listing(old: &Listed, new: &Listed) -> bool {
-    match (old, new) {
-        (Ok(old), Ok(new)) if Arc::ptr_eq(old, new) => true,
-        (Ok(old), Ok(new)) => {
-            let mut headers = old.headers.iter().zip(&new.headers);
-            old.headers.len() == new.headers.len()
-                && headers.all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
-                && old.truncated == new.truncated
-                && old.skipped == new.skipped
-        }
-        (Err(old), Err(new)) => old == new,
-        _ => false,
-    }
-}
-
-fn merge(listings: &[Listed]) -> Catalog {
-    let mut catalog = Catalog::default();
-    for (source, one) in listings.iter().enumerate() {
-        match one {
-            Ok(listing) => catalog.add(source, listing),
-            Err(why) => catalog.unavailable.push(why.clone()),
-        }
-    }
-    let place = |a: &Entry, b: &Entry| a.header.place().cmp(&b.header.place());
-    catalog.entries.sort_by(place);
-    for (at, entry) in catalog.entries.iter().enumerate() {
-        catalog.by_id.insert(entry.header.id.clone(), at);
-    }
-    catalog
-}
-
-impl Catalog {
-    fn add(&mut self, source: usize, listing: &Listing) {
+    fn add(&mut self, source: usize, name: &str, listing: &Listing) {
         self.truncated |= listing.truncated;
         self.skipped.extend_from_slice(&listing.skipped);
+        self.shadowed.extend_from_slice(&listing.shadowed);
+        let unavailable = listing.unavailable.iter();
+        self.unavailable
+            .extend(unavailable.map(|why| format!("{name}: {why}")));
         for header in &listing.headers {
             match self.by_id.entry(header.id.clone()) {
-                hash_map::Entry::Occupied(_) => self.shadowed += 1,
+                hash_map::Entry::Occupied(read) => {
+                    let read = self.entries.get(*read.get());
+                    let form = read.map_or("", |entry| entry.header.generation);
+                    self.shadowed.push(shadowed(header, form));
+                }
                 hash_map::Entry::Vacant(place) => {
-                    place.insert(0);
+                    place.insert(self.entries.len());
                     let header = header.clone();
                     self.entries.push(Entry { header, source });
                 }

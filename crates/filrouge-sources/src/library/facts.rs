@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(super) use spans::Spans;
 pub(super) use tally::{DAY, DayShare, Tally, add_changes, change, changes_of};
 
-use super::{Entry, Library, LibraryError, cache};
-use crate::by_two::by_two;
+use super::LibraryError;
+use super::cache::Weigh;
 use crate::{Changes, Conversation, Header, Message, PartKind, TokenRule};
 
 /// How much is kept in memory: facts of some ten thousand sessions.
@@ -22,40 +22,6 @@ pub(super) const BYTES: usize = 32 << 20;
 
 /// The facts of a session, or why it cannot be read.
 pub(super) type Answer = Result<Arc<Facts>, LibraryError>;
-
-impl Library {
-    /// The facts of a session: as this question has seen them already, else from memory if nothing has changed.
-    pub(super) fn facts(&self, entry: &Entry) -> Answer {
-        self.go_on()?;
-        let id = &entry.header.id;
-        if let Some(known) = self.once.as_ref().and_then(|once| once.facts(id)) {
-            return known;
-        }
-        let answer = self.facts_now(entry);
-        if let Some(once) = &self.once {
-            once.learn(id, &answer);
-        }
-        answer
-    }
-
-    fn facts_now(&self, entry: &Entry) -> Answer {
-        let source = self.source(entry)?;
-        // Conversations are not kept for this: all others would be lost to them.
-        let make = || {
-            let conversation = cache::read(source, entry)?;
-            Ok(Arc::new(Facts::of(&entry.header, &conversation)))
-        };
-        match entry.source < self.shared {
-            true => self.facts.get(entry, Facts::weight, make),
-            false => make(),
-        }
-    }
-
-    /// The facts of many sessions, in their order; two threads read what is not known.
-    pub(super) fn facts_of(&self, entries: &[&Entry]) -> Vec<Answer> {
-        by_two(entries, 1, |entry| self.facts(entry))
-    }
-}
 
 /// What is known of one session.
 pub(super) struct Facts {
@@ -138,8 +104,9 @@ impl Facts {
         let pairs = self.prints.iter().zip(&other.prints);
         pairs.take_while(|(a, b)| a == b).count()
     }
+}
 
-    /// About how many bytes it holds in memory.
+impl Weigh for Facts {
     fn weight(&self) -> usize {
         let children = self.children.iter();
         let children = children.map(|c| 64 + c.id.len() + c.message.len() + c.call.len());

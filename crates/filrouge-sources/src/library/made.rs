@@ -150,18 +150,11 @@ impl Source for Made {
         "opencode"
     }
 
-    fn generation(&self) -> &'static str {
-        "made"
-    }
-
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         self.lists.fetch_add(1, Ordering::SeqCst);
         if self.broken {
             let path = "made".into();
-            return Err(SourceError::NotFound {
-                program: "opencode",
-                path,
-            });
+            return Err(SourceError::NotFound { path });
         }
         let listed = |(header, _, version): &Session| {
             Arc::new(Header {
@@ -172,8 +165,7 @@ impl Source for Made {
         let sessions = self.sessions.lock().unwrap();
         Ok(Arc::new(Listing {
             headers: sessions.values().map(listed).collect(),
-            skipped: Vec::new(),
-            truncated: false,
+            ..Listing::default()
         }))
     }
 

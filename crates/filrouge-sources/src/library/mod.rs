@@ -6,6 +6,7 @@ mod cache;
 mod catalog;
 pub mod clean;
 pub mod compacted;
+mod error;
 pub mod export;
 mod facts;
 mod filter;
@@ -20,22 +21,25 @@ pub mod notices;
 mod once;
 pub mod own;
 pub mod stats;
+mod sums;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use filrouge_types::{Failure, Recorded};
+use filrouge_types::Recorded;
 
 pub use catalog::{Catalog, Entry};
+pub use error::LibraryError;
 pub use filter::Project;
 pub use listed::Listed;
 
-use crate::{Conversation, ReadError, Source, SourceError};
+use crate::by_two::by_two;
+use crate::{Conversation, Source, SourceError};
 use cache::Cache;
-use catalog::{Memory, unlisted};
-use facts::Facts;
+use facts::{Answer, Facts};
 use listed::Last;
 use once::Once;
 
@@ -50,55 +54,8 @@ pub struct Library {
     /// How old a listing may be that a question is answered by.
     fresh: Duration,
     cache: Arc<Cache<Conversation>>,
-    memory: Arc<Memory>,
     facts: Arc<Cache<Facts>>,
     once: Option<Arc<Once>>,
-}
-
-/// Why a question has no answer; each with a hint for who asked.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum LibraryError {
-    /// No source has a session of this id.
-    #[error("there is no session {0:?}")]
-    NoSession(String),
-    /// What was asked makes no sense; the text says what and where.
-    #[error("{0}")]
-    Invalid(String),
-    /// The session is there and cannot be read.
-    #[error("session {0:?} cannot be read: {1}")]
-    Unreadable(String, ReadError),
-    /// What is asked does not answer.
-    #[error("{0}")]
-    Unavailable(Failure),
-    /// Nobody waits for the answer any more.
-    #[error("the question was given up")]
-    GivenUp,
-}
-
-impl LibraryError {
-    /// The stable word of its kind: `session_not_found`, `invalid_argument`, `session_unreadable`, `cancelled`; of what does
-    /// not answer its own.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::NoSession(_) => "session_not_found",
-            Self::Invalid(_) => "invalid_argument",
-            Self::Unreadable(..) => "session_unreadable",
-            Self::Unavailable(why) => why.code.as_str(),
-            Self::GivenUp => "cancelled",
-        }
-    }
-
-    /// What the caller can do.
-    #[must_use]
-    pub const fn hint(&self) -> &'static str {
-        match self {
-            Self::NoSession(_) => "list_sessions names the sessions there are",
-            Self::Invalid(_) => "see the description of the parameter",
-            Self::Unreadable(..) => "the file named may be torn or still being written; try again",
-            Self::Unavailable(_) | Self::GivenUp => "ask again",
-        }
-    }
 }
 
 impl Library {
@@ -112,7 +69,6 @@ impl Library {
             fresh: Duration::ZERO,
             sources: sources.into(),
             cache: Arc::new(Cache::new(cache_bytes)),
-            memory: Arc::default(),
             facts: Arc::new(Cache::new(facts::BYTES)),
             once: None,
         }
@@ -136,7 +92,6 @@ impl Library {
         Self {
             shared: self.shared.min(sources.len()),
             sources,
-            memory: Arc::default(),
             once: None,
             ..self.clone()
         }
@@ -167,13 +122,9 @@ impl Library {
     pub fn catalog_within(&self, max_age: Duration) -> Arc<Catalog> {
         let listing = |(at, source): (usize, &Arc<dyn Source>)| {
             let listed = self.listed(at, max_age);
-            let listing = listed.map(|listed| listed.listing);
-            listing.map_err(|why| unlisted(&**source, &why))
+            (source.name(), listed.map(|listed| listed.listing))
         };
-        let catalog = || {
-            let listings = self.sources.iter().enumerate().map(listing);
-            self.memory.catalog(listings.collect())
-        };
+        let catalog = || Arc::new(Catalog::of(self.sources.iter().enumerate().map(listing)));
         match &self.once {
             Some(once) => once.catalog.get_or_init(catalog).clone(),
             None => catalog(),
@@ -206,8 +157,10 @@ impl Library {
     pub fn conversation(&self, entry: &Entry) -> Result<Arc<Conversation>, LibraryError> {
         let source = self.source(entry)?;
         if entry.source < self.shared {
-            let read = || cache::read(source, entry);
-            return self.cache.get(entry, Conversation::weight, read);
+            let fingerprint = source.fingerprint(&entry.header);
+            return self
+                .cache
+                .get(entry, fingerprint, || cache::read(source, entry));
         }
         cache::read(source, entry)
     }
@@ -216,6 +169,71 @@ impl Library {
     fn recorded(&self, entry: &Entry) -> Result<Option<Recorded>, LibraryError> {
         let recorded = self.source(entry)?.recorded(&entry.header.id);
         recorded.map_err(|why| cache::failed(entry, why))
+    }
+
+    /// The facts of a session: as this question has seen them already, else from memory if nothing has changed.
+    fn facts(&self, entry: &Entry) -> Answer {
+        self.go_on()?;
+        let id = &entry.header.id;
+        if let Some(known) = self.once.as_ref().and_then(|once| once.facts(id)) {
+            return known;
+        }
+        let answer = self.facts_now(entry);
+        if let Some(once) = &self.once {
+            once.learn(id, &answer);
+        }
+        answer
+    }
+
+    fn facts_now(&self, entry: &Entry) -> Answer {
+        let source = self.source(entry)?;
+        // Conversations are not kept for this: all others would be lost to them.
+        let make = || {
+            let conversation = cache::read(source, entry)?;
+            Ok(Arc::new(Facts::of(&entry.header, &conversation)))
+        };
+        match entry.source < self.shared {
+            true => self
+                .facts
+                .get(entry, source.fingerprint(&entry.header), make),
+            false => make(),
+        }
+    }
+
+    /// The facts of many sessions, in their order; two threads read what is not known.
+    fn facts_of(&self, entries: &[&Entry]) -> Vec<Answer> {
+        by_two(entries, 1, |entry| self.facts(entry))
+    }
+
+    /// This library for one question: it lists its sources at most once, and looks at no session twice for statistics
+    /// and lineage. What changes meanwhile is not seen: drop it with the answer. Once `stopped` is set, what takes long
+    /// is given up with [`LibraryError::GivenUp`].
+    #[must_use]
+    pub fn once(&self, stopped: Option<Arc<AtomicBool>>) -> Self {
+        Self {
+            once: Some(Arc::new(Once::new(stopped))),
+            ..self.clone()
+        }
+    }
+
+    /// The question that this library is for, or a new one.
+    fn of_question(&self) -> Self {
+        match &self.once {
+            Some(_) => self.clone(),
+            None => self.once(None),
+        }
+    }
+
+    /// Ends an answer that nobody waits for any more.
+    ///
+    /// # Errors
+    /// [`LibraryError::GivenUp`].
+    fn go_on(&self) -> Result<(), LibraryError> {
+        let stopped = self.once.as_ref().and_then(|once| once.stopped.as_ref());
+        match stopped {
+            Some(stopped) if stopped.load(Ordering::Relaxed) => Err(LibraryError::GivenUp),
+            _ => Ok(()),
+        }
     }
 
     fn source(&self, entry: &Entry) -> Result<&dyn Source, LibraryError> {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::{Entry, Library, LibraryError};
-use crate::{Conversation, Header, PartKind, Role, ToolStatus};
+use crate::{Conversation, Header, PartKind, Role};
 
 /// How many sessions of a folder are looked into, the last changed first. One in which a call is running has changed
 /// lately, but programs may note it late.
@@ -103,10 +103,7 @@ fn running_since(of: &Conversation, tool: &str) -> Option<i64> {
     let last = newest.find(|m| m.role != Role::System);
     let last = last.filter(|m| m.role == Role::Assistant)?;
     let calls = last.parts.iter().filter(|part| match &part.kind {
-        PartKind::Tool(call) => {
-            let open = matches!(call.status, ToolStatus::Running | ToolStatus::Pending);
-            open && is_tool(&call.name, tool)
-        }
+        PartKind::Tool(call) => call.status.is_open() && is_tool(&call.name, tool),
         _ => false,
     });
     calls.map(|part| part.start.unwrap_or(last.created)).max()

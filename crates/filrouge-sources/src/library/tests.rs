@@ -44,11 +44,11 @@ fn of_two_sessions_of_one_id_the_first_source_has_it() {
         .map(|e| e.header.title.as_deref().unwrap())
         .collect();
     assert_eq!(titles, ["Title of s2", "new", "new"]);
-    assert_eq!(catalog.shadowed, 2);
+    assert_eq!(catalog.shadowed.len(), 2);
     assert!(matches!(catalog.get("s3"), Err(LibraryError::NoSession(id)) if id == "s3"));
     let told = list(&library, &Ask::default()).unwrap().notices;
     let expected = [
-        "a source cannot be listed: opencode (made): made does not exist",
+        "a source cannot be listed: opencode: made does not exist",
         "2 sessions are stored twice; the newer storage is read",
     ];
     assert_eq!(told, expected);
@@ -60,7 +60,6 @@ fn the_catalog_is_made_anew_when_something_has_changed() {
     made.put(header("a", 1), conversation(Vec::new()));
     let library = Library::new(vec![made.clone()], 1 << 20);
     let first = library.catalog();
-    assert!(Arc::ptr_eq(&first, &library.catalog()));
     made.put(header("b", 2), conversation(Vec::new()));
     let second = library.catalog();
     assert_eq!((first.entries.len(), second.entries.len()), (1, 2));

@@ -23,7 +23,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
-use super::generation::Project;
+use super::storage::Project;
 use crate::files::{Files, Folder};
 use crate::object::{Object, Writer, check_value, skip};
 use crate::{SkipReason, Skipped};
@@ -38,7 +38,7 @@ pub(super) struct Layout {
 }
 
 /// Which of the two it is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Form {
     /// `storage/`.
     Storage,
@@ -47,7 +47,7 @@ pub(super) enum Form {
 }
 
 impl Layout {
-    /// [`super::generation::Generation::name`].
+    /// [`crate::Header::generation`].
     pub(super) const fn name(&self) -> &'static str {
         match self.form {
             Form::Storage => "storage",
@@ -116,7 +116,7 @@ impl Layout {
         })
     }
 
-    /// [`super::generation::Generation::beside`].
+    /// [`super::storage::Storage::beside`].
     pub(super) fn beside(&self, session: &str, metadata: &mut Writer, skipped: &mut Vec<Skipped>) {
         let todo = self.value("todo", session).map(|todo| {
             if let Some(todo) = todo {
@@ -147,48 +147,28 @@ impl Layout {
         Ok(Some(value.to_owned()))
     }
 
-    /// [`super::generation::Generation::strays`]. Orphaned messages are named by the listing.
+    /// [`super::storage::Storage::strays`]. Orphaned messages are named by the listing.
     pub(super) fn strays(&self, skipped: &mut Vec<Skipped>) {
-        let folders = self.folders(&mut Vec::new());
-        match self.form {
-            Form::Storage => self.strays_of(&folders, Path::new("part"), skipped),
-            Form::Projects { .. } => {
-                for folder in &folders {
-                    self.strays_by_session(folder, skipped);
-                }
-            }
-        }
-    }
-
-    /// Where messages of all sessions have their parts in one folder.
-    fn strays_of(&self, folders: &[String], parts: &Path, skipped: &mut Vec<Skipped>) {
         let ids = |dir: &Path| self.files.ids(dir, &mut Vec::new());
-        let dirs = folders.iter().map(|folder| self.session_dir(folder));
-        let sessions: HashSet<String> = dirs.flat_map(|dir| ids(&dir)).collect();
-        let root = self.message_root("");
-        let reason = SkipReason::OrphanMessages;
-        let owners = orphans(&self.files, &root, &sessions, reason, &mut Vec::new());
-        let messages = owners.iter().flat_map(|name| ids(&root.join(name)));
-        let messages: HashSet<String> = messages.collect();
+        let owners = |root: &Path| self.files.folders(root, &mut Vec::new());
         let reason = SkipReason::OrphanParts;
-        orphans(&self.files, parts, &messages, reason, skipped);
-    }
-
-    /// Where each session has a folder for its parts.
-    fn strays_by_session(&self, folder: &str, skipped: &mut Vec<Skipped>) {
-        let ids = |dir: &Path| -> HashSet<String> {
-            self.files.ids(dir, &mut Vec::new()).into_iter().collect()
-        };
-        let sessions = ids(&self.session_dir(folder));
-        let root = self.message_root(folder);
-        let reason = SkipReason::OrphanMessages;
-        let owners = orphans(&self.files, &root, &sessions, reason, &mut Vec::new());
-        let owners: HashSet<String> = owners.into_iter().collect();
-        let (dir, reason) = (of_project(folder).join("part"), SkipReason::OrphanParts);
-        for session in orphans(&self.files, &dir, &owners, reason, skipped) {
-            if owners.contains(&session) {
-                let messages = ids(&root.join(&session));
-                orphans(&self.files, &dir.join(&session), &messages, reason, skipped);
+        if self.form == Form::Storage {
+            // Messages of all sessions have their parts in one folder.
+            let root = self.message_root("");
+            let owners = owners(&root).into_iter();
+            let messages = owners.flat_map(|name| ids(&root.join(name))).collect();
+            orphans::<String>(&self.files, Path::new("part"), &messages, reason, skipped);
+            return;
+        }
+        for folder in self.folders(&mut Vec::new()) {
+            let (root, dir) = (self.message_root(&folder), of_project(&folder).join("part"));
+            let owners: HashSet<String> = owners(&root).into_iter().collect();
+            for session in orphans(&self.files, &dir, &owners, reason, skipped) {
+                if owners.contains(&session) {
+                    let messages = ids(&root.join(&session)).into_iter().collect();
+                    let dir = dir.join(&session);
+                    orphans::<String>(&self.files, &dir, &messages, reason, skipped);
+                }
             }
         }
     }

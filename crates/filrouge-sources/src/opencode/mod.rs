@@ -1,12 +1,11 @@
 //! OpenCode's history in all its storages at once (DESIGN §10).
 //!
-//! `generation.rs` is what a storage gives; `layout.rs` and `tree*.rs` read the file storages,
-//! `stored.rs`, `database.rs` and the files it names the databases. What texts mean is in `neutral*.rs`; what import keeps of
-//! them beside that in `written.rs`.
+//! `history.rs` is the source; `storage.rs` is what each storage gives: `layout.rs` and `tree*.rs` read the file storages,
+//! `database.rs` and the files it names the databases. What texts mean is in `neutral*.rs`; what import keeps of them
+//! beside that in `written.rs`.
 
 mod database;
-mod generation;
-mod kind;
+mod history;
 mod layout;
 mod lying;
 mod neutral;
@@ -15,25 +14,54 @@ mod neutral_part;
 mod newer_form;
 mod newer_piece;
 mod newer_tool;
-mod open;
 mod order;
 mod row_place;
 mod row_sums;
 mod session;
 mod session_message;
 mod session_rows;
-mod session_v2;
 mod sqlite;
 mod storage;
-mod stored;
 mod talk;
 mod tree;
 mod tree_first;
 mod tree_listing;
 mod tree_messages;
-mod tree_state;
-mod watched;
 mod written;
 
-pub use lying::is_usual_database;
-pub use open::{open, open_and_watch, watch};
+use std::path::{Path, PathBuf};
+
+pub use history::{open, watch};
+
+use crate::{Program, Surroundings};
+
+/// OpenCode.
+pub static PROGRAM: Program = Program {
+    name: storage::NAME,
+    help: "OpenCode, all it has ever written: storage/, project/ and opencode*.db",
+    hint: "give OpenCode's data folder (by default ~/.local/share/opencode), \
+           its storage or project folder, or an opencode*.db file",
+    places,
+    open,
+    watch,
+};
+
+/// Its data folder, and before it the database that `OPENCODE_DB` names, absolute or in that folder, where looking at the
+/// folder does not find it.
+fn places(around: &dyn Surroundings) -> Vec<PathBuf> {
+    let data = around
+        .path_in("XDG_DATA_HOME")
+        .filter(|path| path.is_absolute());
+    let data = data.or_else(|| Some(around.home()?.join(".local/share")));
+    let Some(folder) = data.map(|data| data.join("opencode")) else {
+        return Vec::new();
+    };
+    let named = around
+        .path_in("OPENCODE_DB")
+        .filter(|name| name != Path::new(":memory:"));
+    let other = named.map(|name| folder.join(name)).filter(|path| {
+        let usual = path.file_name().map(lying::is_usual_database);
+        usual.is_some_and(|usual| !usual || path.parent() != Some(&*folder))
+    });
+    other.into_iter().chain([folder]).collect()
+}

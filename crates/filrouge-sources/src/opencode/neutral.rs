@@ -2,12 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::generation::{Generation, MessageText, SessionText};
 use super::neutral_message::{self, rule};
 use super::neutral_part::{self, Compaction, Owner};
-use super::{order, session};
+use super::order;
+use super::storage::{MessageText, SessionText, Storage};
 use crate::object::{Object, skip};
-use crate::{Boundary, Conversation, Message, ReadError, SkipReason, Skipped, TokenRule, Tokens};
+use crate::{
+    Boundary, Conversation, Header, Message, ReadError, SkipReason, Skipped, TokenRule, Tokens,
+};
 
 /// A message, and the compaction that begins with it.
 struct Read {
@@ -15,13 +17,20 @@ struct Read {
     compaction: Option<Compaction>,
 }
 
-/// Reads a session; also its messages as they were written, their parts in order.
+/// Reads a session of that header; also its messages as they were written, their parts in order.
 pub(super) fn conversation(
-    generation: &dyn Generation,
+    storage: &dyn Storage,
     session: &SessionText,
+    header: &Header,
 ) -> Result<(Conversation, Vec<MessageText>), ReadError> {
-    let mut reader = Reader::of(generation, session)?;
-    let mut texts = generation.messages(session, &mut reader.skipped)?;
+    let mut reader = Reader {
+        storage,
+        session,
+        rule: rule(header.generation, header.version.as_deref()),
+        parts: HashSet::new(),
+        skipped: Vec::new(),
+    };
+    let mut texts = storage.messages(session, &mut reader.skipped)?;
     for text in &mut texts {
         order::by_id(&mut text.parts, |part| &part.id);
     }
@@ -40,7 +49,7 @@ pub(super) fn conversation(
 }
 
 struct Reader<'a> {
-    generation: &'a dyn Generation,
+    storage: &'a dyn Storage,
     session: &'a SessionText,
     rule: TokenRule,
     /// The ids of parts: one in two messages is read once.
@@ -48,18 +57,7 @@ struct Reader<'a> {
     skipped: Vec<Skipped>,
 }
 
-impl<'a> Reader<'a> {
-    fn of(generation: &'a dyn Generation, session: &'a SessionText) -> Result<Self, Skipped> {
-        let header = session::header(generation.name(), session)?;
-        Ok(Self {
-            generation,
-            session,
-            rule: rule(generation.name(), header.version.as_deref()),
-            parts: HashSet::new(),
-            skipped: Vec::new(),
-        })
-    }
-
+impl Reader<'_> {
     /// In the order they were said.
     fn all(&mut self, texts: &[MessageText]) -> Vec<Read> {
         let mut read: Vec<Read> = Vec::with_capacity(texts.len());
@@ -80,7 +78,7 @@ impl<'a> Reader<'a> {
         let mut message = match neutral_message::read(&self.session.id, text, self.rule) {
             Ok(message) => message,
             Err(why) => {
-                let place = self.generation.place(self.session, &text.id, None);
+                let place = self.storage.place(self.session, &text.id, None);
                 self.skipped.push(skip(&place, why));
                 return None;
             }
@@ -115,7 +113,7 @@ impl<'a> Reader<'a> {
                 }
                 Err(why) => {
                     let id = Some(&*part.id);
-                    let place = self.generation.place(self.session, &text.id, id);
+                    let place = self.storage.place(self.session, &text.id, id);
                     self.skipped.push(skip(&place, why));
                 }
             }

@@ -1,7 +1,7 @@
 //! A message's text to a message of the neutral form, its parts aside.
 
-use super::generation::MessageText;
 use super::session::{check_own_id, missing};
+use super::storage::MessageText;
 use crate::object::{Object, Refusal, Writer, check_value, plain};
 use crate::{Message, MessageError, Role, TokenRule, Tokens};
 

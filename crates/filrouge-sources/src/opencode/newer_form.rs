@@ -16,9 +16,9 @@
 use crate::object::{Object, Refusal, Writer};
 use crate::raw::Raw;
 
-use super::generation::PartText;
 use super::newer_piece::{file, times};
 use super::newer_tool;
+use super::storage::PartText;
 
 /// Fields that only the provider can read.
 pub(super) const SEALED: [&str; 4] = ["native", "providerState", "providerMetadata", "state"];

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use filrouge_sqlite::foreign::ForeignError;
+use filrouge_sqlite::foreign::{ForeignError, ForeignKind};
 
 use crate::{ReadError, SkipReason, Skipped, SourceError};
 
@@ -30,24 +30,28 @@ pub(super) fn tolerate(
     place: &Path,
     skipped: &mut Vec<Skipped>,
 ) -> Result<(), ForeignError> {
-    let (reason, why) = match asked {
-        Err(why @ ForeignError::Corrupt { .. }) => (SkipReason::Malformed, why),
-        Err(why @ ForeignError::TooLarge { .. }) => (SkipReason::TooLarge, why),
-        asked => return asked,
+    let Err(why) = asked else { return Ok(()) };
+    let reason = match why.kind {
+        ForeignKind::Corrupt => SkipReason::Malformed,
+        ForeignKind::TooLarge => SkipReason::TooLarge,
+        _ => return Err(why),
     };
     skipped.push(Skipped::new(place, reason, why.to_string()));
     Ok(())
 }
 
+/// Names a row whose id another row has.
+pub(super) fn another_row(place: &Path) -> Skipped {
+    Skipped::new(place, SkipReason::DuplicateId, "another row has this id")
+}
+
 pub(super) fn source_error(why: ForeignError) -> SourceError {
-    match why {
-        ForeignError::Gone { path } => SourceError::NotFound {
-            program: "opencode",
+    let path = why.path;
+    match why.kind {
+        ForeignKind::Gone => SourceError::NotFound { path },
+        _ => SourceError::Unreadable {
             path,
-        },
-        why => SourceError::Unreadable {
-            reason: why.reason(),
-            path: why.into_path(),
+            reason: format!("it {}", why.what),
         },
     }
 }

@@ -1,13 +1,11 @@
 //! Session records to headers.
 
-use filrouge_types::{ProjectId, RawJson, SessionId, Timestamp};
-
-use super::generation::SessionText;
+use super::storage::{NAME, SessionText};
 use crate::files;
 use crate::object::{Object, Refusal, Writer, check_value, skip};
-use crate::{Changes, ForeignSession, Header, SkipReason, Skipped};
+use crate::{Changes, Header, SkipReason, Skipped};
 
-/// Fields of a session record that have a place of their own in [`ForeignSession`].
+/// Fields of a session record that have a place of their own in a [`Header`].
 const TAKEN: [&str; 7] = [
     "version",
     "id",
@@ -18,12 +16,12 @@ const TAKEN: [&str; 7] = [
     "share",
 ];
 
-/// The header of a session; `generation` is the storage's name.
-pub(super) fn header(generation: &'static str, session: &SessionText) -> Result<Header, Skipped> {
-    read(generation, session).map_err(|why| skip(&session.place, why))
+/// The header of a session.
+pub(super) fn header(session: &SessionText) -> Result<Header, Skipped> {
+    read(session).map_err(|why| skip(&session.place, why))
 }
 
-fn read(generation: &'static str, session: &SessionText) -> Result<Header, Refusal> {
+fn read(session: &SessionText) -> Result<Header, Refusal> {
     let object = Object::parse(check_value(&session.text)?)?;
     check_own_id(&object, "id", &session.id)?;
     let time = object.object("time")?.ok_or_else(|| missing("time"))?;
@@ -33,8 +31,8 @@ fn read(generation: &'static str, session: &SessionText) -> Result<Header, Refus
     let own = |text: &Option<Box<str>>| text.clone();
     Ok(Header {
         id: session.id.clone(),
-        source: "opencode",
-        generation,
+        source: NAME,
+        generation: session.generation,
         parent_id: object
             .text("parentID")
             .filter(|id| files::is_id(id))
@@ -65,73 +63,25 @@ fn changes(summary: &Object<'_>) -> Changes {
     }
 }
 
-/// A header for import, whose metadata can still grow.
-pub(super) struct Foreign {
-    pub(super) session: ForeignSession,
-    pub(super) metadata: Writer,
+/// What metadata keeps of a session's record: everything that has no place of its own in the header, and the address of
+/// a shared session without the secret that early versions kept beside it.
+pub(super) fn metadata(header: &Header, session: &SessionText) -> Result<Writer, Skipped> {
+    rest(header, session).map_err(|why| skip(&session.place, why))
 }
 
-impl Foreign {
-    /// Reads it from a session's record.
-    pub(super) fn read(generation: &'static str, session: &SessionText) -> Result<Self, Skipped> {
-        let header = header(generation, session)?;
-        foreign(&header, session).map_err(|why| skip(&session.place, why))
-    }
-
-    /// The header with its metadata closed.
-    pub(super) fn finish(self) -> ForeignSession {
-        let mut outer = Writer::default();
-        outer.nested("opencode", self.metadata);
-        ForeignSession {
-            metadata: RawJson::from_checked(outer.finish()),
-            ..self.session
-        }
-    }
-}
-
-fn foreign(header: &Header, text: &SessionText) -> Result<Foreign, Refusal> {
-    let object = Object::parse(check_value(&text.text)?)?;
-    let time = |millis| Timestamp::from_millis(millis).ok_or_else(|| missing("time"));
-    let session = ForeignSession {
-        id: SessionId::new(&*header.id).map_err(|e| (SkipReason::BadName, e.to_string()))?,
-        parent_id: header
-            .parent_id
-            .as_deref()
-            .and_then(|id| SessionId::new(id).ok()),
-        project_id: ProjectId::new(&*text.folder).ok(),
-        project_name: header.project_name.clone(),
-        worktree: header.worktree.clone(),
-        directory: header.directory.clone(),
-        title: header.title.clone(),
-        agent: header.agent.clone(),
-        version: header.version.clone(),
-        created: time(header.created)?,
-        updated: time(header.updated)?,
-        archived: header.archived.map(time).transpose()?,
-        metadata: RawJson::from_checked("{}"),
-    };
-    let metadata = rest(header.generation, &text.folder, &object, &session)?;
-    Ok(Foreign { session, metadata })
-}
-
-/// Everything of the record that has no place of its own, and the address of a shared session
-/// without the secret that early versions kept beside it.
-fn rest(
-    generation: &str,
-    folder: &str,
-    object: &Object<'_>,
-    session: &ForeignSession,
-) -> Result<Writer, Refusal> {
+fn rest(header: &Header, session: &SessionText) -> Result<Writer, Refusal> {
+    let object = Object::parse(&session.text)?;
     let mut fields = object.without(&TAKEN);
+    let folder = &*session.folder;
     let kept = [
-        ("parentID", session.parent_id.is_some()),
+        ("parentID", header.parent_id.is_some()),
         (
             "projectID",
             object.text("projectID").as_deref() == Some(folder),
         ),
         ("directory", object.token("directory").is_some()),
-        ("title", session.title.is_some()),
-        ("version", session.version.is_some()),
+        ("title", header.title.is_some()),
+        ("version", header.version.is_some()),
     ];
     for (key, mapped) in kept {
         if let Some(raw) = object.get(key).filter(|_| !mapped) {
@@ -145,7 +95,7 @@ fn rest(
         fields.nested("share", share);
     }
     let mut metadata = Writer::default();
-    metadata.text("generation", generation);
+    metadata.text("generation", header.generation);
     metadata.nested("session", fields);
     Ok(metadata)
 }

@@ -6,13 +6,13 @@
 
 use std::ops::ControlFlow;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader, Row, Value};
+use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
-use super::generation::MessageText;
 use super::newer_form::{Form, NewerRow, form};
-use super::row_place::{Place, tolerate};
+use super::row_place::{Place, another_row, tolerate};
 use super::session_rows::Schema;
 use super::sqlite::{data_columns, known_sessions, orphans, row_text};
+use super::storage::MessageText;
 use super::talk::Talk;
 
 use crate::object::skip;
@@ -57,7 +57,7 @@ pub(super) fn read(
     let columns = columns(schema);
     let sql = format!("SELECT {columns} FROM session_message WHERE session_id = ?1");
     let mut beside = 0;
-    let asked = reader.query(&sql, &[Value::Text(session)], |row| {
+    let asked = reader.query(&sql, &[session], |row| {
         let created = row.integer(5).unwrap_or(i64::MAX);
         let id = row.text(0).unwrap_or_default();
         let within = talk
@@ -67,8 +67,7 @@ pub(super) fn read(
             beside += u64::from(!talk.has(id));
         } else if talk.has(id) {
             let at = place.of("session_message", id);
-            let why = Skipped::new(&at, SkipReason::DuplicateId, "another row has this id");
-            talk.skipped.push(why);
+            talk.skipped.push(another_row(&at));
         } else {
             add(row, place, created, talk);
         }

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader, Row, Value};
+use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 use serde_json::value::RawValue;
 
-use super::generation::{Project, SessionText};
 use super::neutral_message;
 use super::row_place::{Place, tolerate};
+use super::storage::{Project, SessionText};
 use crate::files::is_id;
 use crate::object::{Object, Writer};
 use crate::{SkipReason, Skipped};
@@ -20,8 +20,9 @@ use crate::{SkipReason, Skipped};
 pub(super) const SESSION: &str = "session";
 pub(super) const SESSION_V2: &str = "session_v2";
 
-/// What stands before the columns of [`TEXTS`].
-const HEAD: usize = 10;
+/// The generations of sessions in table `session`; one in `session_v2` is of that name.
+pub(super) const SQLITE: &str = "sqlite";
+const SESSION_MESSAGE: &str = "session_message";
 
 const TEXTS: [(&str, &str); 9] = [
     ("slug", "slug"),
@@ -75,7 +76,6 @@ const JSON: [(&str, &str); 5] = [
 const COLUMN_BYTES_MAX: usize = 1 << 20;
 
 /// A session, and where its messages are.
-#[derive(Debug, Clone)]
 pub(super) struct SessionRow {
     pub(super) session: SessionText,
     pub(super) created: i64,
@@ -94,22 +94,17 @@ pub(super) struct Schema {
 impl Schema {
     /// Looks. Only tables that conversations are read from: never `event`, `account`, `credential`.
     pub(super) fn read(reader: &Reader<'_>) -> Result<Self, ForeignError> {
-        let mut columns = HashMap::new();
-        for table in reader.tables()? {
-            let known = [
-                SESSION,
-                SESSION_V2,
-                "message",
-                "part",
-                "session_message",
-                "project",
-                "todo",
-            ];
-            if known.contains(&table.as_str()) {
-                let of_table = reader.columns(&table)?;
-                columns.insert(table, of_table);
+        let sql = "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c \
+                   WHERE t.type = 'table' AND t.name IN ('session', 'session_v2', 'message', \
+                   'part', 'session_message', 'project', 'todo')";
+        let mut columns: HashMap<String, Vec<String>> = HashMap::new();
+        reader.query(sql, &[], |row| {
+            if let (Some(table), Some(column)) = (row.text(0), row.text(1)) {
+                let of_table = columns.entry(table.to_owned()).or_default();
+                of_table.push(column.to_owned());
             }
-        }
+            ControlFlow::Continue(())
+        })?;
         Ok(Self { columns })
     }
 
@@ -124,12 +119,8 @@ impl Schema {
         columns.is_some_and(|columns| columns.iter().any(|one| one == column))
     }
 
-    /// The question for all rows of a table of sessions.
-    pub(super) fn select(&self, table: &str) -> String {
-        let column = |name: &str| match self.has_column(table, name) {
-            true => format!("s.{name}"),
-            false => "NULL".to_owned(),
-        };
+    /// The question for all rows of a table of sessions. Columns of ours come first, so that none of the table's hides them.
+    fn select(&self, table: &str) -> String {
         let of_project = |name: &str| match self.has_column("project", name) {
             true => format!("p.{name}"),
             false => "NULL".to_owned(),
@@ -138,32 +129,18 @@ impl Schema {
             true => format!("EXISTS (SELECT 1 FROM {of} x WHERE x.session_id = s.id)"),
             false => "0".to_owned(),
         };
-        let mut columns = vec![
-            "s.rowid".to_owned(),
-            "s.id".to_owned(),
+        let project = match self.has("project") {
+            true => "LEFT JOIN project p ON p.id = s.project_id",
+            false => "",
+        };
+        format!(
+            "SELECT s.rowid AS row_number, {} AS project_name, {} AS project_worktree, {} AS in_message, \
+             {} AS in_session_message, s.* FROM {table} s {project}",
             of_project("name"),
             of_project("worktree"),
             some_in("message"),
-            some_in("session_message"),
-            column("share_url"),
-            column("fork_session_id"),
-            column("fork_boundary"),
-            column("agent"),
-        ];
-        let lists = [&TEXTS[..], &TIMES, &SUMMARY, &TOKENS, &CACHE, &JSON];
-        columns.extend(
-            lists
-                .iter()
-                .copied()
-                .flatten()
-                .map(|(name, _)| column(name)),
-        );
-        columns.push(column("cost"));
-        let project = match self.has("project") {
-            true => " LEFT JOIN project p ON p.id = s.project_id",
-            false => "",
-        };
-        format!("SELECT {} FROM {table} s{project}", columns.join(", "))
+            some_in("session_message")
+        )
     }
 }
 
@@ -177,15 +154,14 @@ pub(super) fn read(
 ) -> Result<Vec<SessionRow>, ForeignError> {
     let mut found = Vec::new();
     let mut sql = schema.select(table);
-    let mut values = Vec::new();
-    if let Some(id) = id {
-        sql.push_str(" WHERE s.id = ?1");
-        values.push(Value::Text(id));
-    }
+    sql.push_str(id.map_or("", |_| " WHERE s.id = ?1"));
     let place = Place(database).of(table, "");
-    let read = reader.query(&sql, &values, |row| {
+    let read = reader.query(&sql, id.as_slice(), |row| {
         match session(row, &place, skipped) {
-            Ok(session) => found.push(session),
+            Ok(mut row) => {
+                row.session.generation = generation(table, &row, schema);
+                found.push(row);
+            }
             Err(why) => skipped.push(why),
         }
         ControlFlow::Continue(())
@@ -194,91 +170,95 @@ pub(super) fn read(
     Ok(found)
 }
 
+/// What a row of a table is. One without a message is of the older kind where there is a table for those.
+fn generation(table: &str, row: &SessionRow, schema: &Schema) -> &'static str {
+    let newer = row.in_session_message || !schema.has("message");
+    match table {
+        SESSION_V2 => SESSION_V2,
+        _ if !row.in_message && newer && schema.has(SESSION_MESSAGE) => SESSION_MESSAGE,
+        _ => SQLITE,
+    }
+}
+
 fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<SessionRow, Skipped> {
-    let Some(id) = row.text(1).filter(|id| is_id(id)) else {
-        let number = row.integer(0).unwrap_or(0);
+    let text = |column| row.text(row.column(column)).map(Box::from);
+    let number = |column| row.integer(row.column(column));
+    let Some(id) = text("id").filter(|id: &Box<str>| is_id(id)) else {
+        let number = number("row_number").unwrap_or(0);
         let place = place.join(format!("rowid {number}"));
         return Err(Skipped::new(&place, SkipReason::BadName, "no usable id"));
     };
-    let place = place.join(id);
-    let text = |column: usize| row.text(column).map(Box::from);
-    let project = TEXTS
-        .iter()
-        .position(|(name, _)| *name == "project_id")
-        .unwrap_or(0);
+    let place = place.join(&*id);
     let session = SessionText {
-        id: id.into(),
-        folder: row.text(HEAD + project).unwrap_or_default().into(),
-        text: text_of(row, id, &place, skipped).into(),
+        generation: SQLITE,
+        folder: text("project_id").unwrap_or_default(),
+        text: text_of(row, &id, &place, skipped).into(),
+        id,
         place,
         project: Project {
-            name: text(2),
-            worktree: text(3),
+            name: text("project_name"),
+            worktree: text("project_worktree"),
         },
-        agent: text(9),
+        agent: text("agent"),
         directory: None,
-        fork_of: text(7),
+        fork_of: text("fork_session_id"),
     };
     Ok(SessionRow {
         session,
-        created: row.integer(HEAD + TEXTS.len()).unwrap_or(i64::MIN),
-        in_message: row.integer(4) == Some(1),
-        in_session_message: row.integer(5) == Some(1),
+        created: number("time_created").unwrap_or(i64::MIN),
+        in_message: number("in_message") == Some(1),
+        in_session_message: number("in_session_message") == Some(1),
     })
 }
 
 fn text_of(row: &Row<'_>, id: &str, place: &Path, skipped: &mut Vec<Skipped>) -> String {
     let mut out = Writer::default();
     out.text("id", id);
-    let mut at = HEAD;
-    for (_, key) in TEXTS {
-        if let Some(text) = row.text(at) {
+    for (column, key) in TEXTS {
+        if let Some(text) = row.text(row.column(column)) {
             out.text(key, text);
         }
-        at += 1;
     }
-    let mut numbers = |names: &[(&str, &str)]| {
+    let numbers = |names: &[(&str, &str)]| {
         let mut object = Writer::default();
-        for (_, key) in names {
-            if let Some(number) = row.integer(at) {
+        for (column, key) in names {
+            if let Some(number) = row.integer(row.column(column)) {
                 object.raw(key, &number.to_string());
             }
-            at += 1;
         }
         object
     };
     let (time, mut summary) = (numbers(&TIMES), numbers(&SUMMARY));
     let (mut tokens, cache) = (numbers(&TOKENS), numbers(&CACHE));
     out.nested("time", time);
-    for (_, key) in JSON {
-        if let Some(raw) = json(row, at, key, place, skipped) {
+    for (column, key) in JSON {
+        if let Some(raw) = json(row, row.column(column), key, place, skipped) {
             match key {
                 "diffs" => summary.raw(key, raw),
                 _ => out.raw(key, raw),
             }
         }
-        at += 1;
     }
     out.nested("summary", summary);
     tokens.nested("cache", cache);
     out.nested("tokens", tokens);
-    if let Some(cost) = row.real(at).filter(|cost| cost.is_finite()) {
+    if let Some(cost) = row.real(row.column("cost")).filter(|cost| cost.is_finite()) {
         out.raw("cost", &cost.to_string());
     }
-    if let Some(url) = row.text(6) {
+    if let Some(url) = row.text(row.column("share_url")) {
         let mut share = Writer::default();
         share.text("url", url);
         out.nested("share", share);
     }
-    if let Some(origin) = row.text(7) {
+    if let Some(origin) = row.text(row.column("fork_session_id")) {
         let mut fork = Writer::default();
         fork.text("sessionID", origin);
-        if let Some(boundary) = row.text(8) {
+        if let Some(boundary) = row.text(row.column("fork_boundary")) {
             fork.text("boundary", boundary);
         }
         out.nested("fork", fork);
     }
-    if let Some(agent) = row.text(9) {
+    if let Some(agent) = row.text(row.column("agent")) {
         out.text("agent", agent);
     }
     out.finish()
@@ -328,7 +308,7 @@ fn first_agent(
     schema: &Schema,
     row: &SessionRow,
 ) -> Result<Option<Box<str>>, ForeignError> {
-    let id = &[Value::Text(&row.session.id)];
+    let id = &[&*row.session.id];
     let mut agent = None;
     let mut look = |sql: &str| {
         let asked = reader.query(sql, id, |row| {

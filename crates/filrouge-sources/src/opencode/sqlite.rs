@@ -4,11 +4,11 @@
 
 use std::ops::ControlFlow;
 
-use filrouge_sqlite::foreign::{ForeignError, Reader, Row, Value};
+use filrouge_sqlite::foreign::{ForeignError, Reader, Row};
 
-use super::generation::{MessageText, PartText};
-use super::row_place::{Place, tolerate};
+use super::row_place::{Place, another_row, tolerate};
 use super::session_rows::{SESSION, SESSION_V2, Schema};
+use super::storage::{MessageText, PartText};
 use super::talk::Talk;
 use crate::files::{FILE_BYTES_MAX, is_id};
 use crate::{SkipReason, Skipped};
@@ -56,22 +56,19 @@ pub(super) fn read(
     session: &str,
     talk: &mut Talk,
 ) -> Result<(), ForeignError> {
-    let sql = format!("{} WHERE session_id = ?1", messages());
-    let asked = reader.query(&sql, &[Value::Text(session)], |row| {
+    let sql = format!(
+        "SELECT id, {}, time_created, time_updated FROM message WHERE session_id = ?1",
+        data_columns("message")
+    );
+    let asked = reader.query(&sql, &[session], |row| {
         add_message(row, place, talk);
         ControlFlow::Continue(())
     });
     tolerate(asked, &place.of("message", session), &mut talk.skipped)?;
     match schema.has("part") {
-        true => parts(reader, place, session, talk),
+        true => parts(reader, place, talk),
         false => Ok(()),
     }
-}
-
-/// The question for messages.
-fn messages() -> String {
-    let data = data_columns("message");
-    format!("SELECT id, {data}, time_created, time_updated FROM message")
 }
 
 fn add_message(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {
@@ -80,11 +77,7 @@ fn add_message(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {
     let (from, to) = talk.span.unwrap_or((created, updated));
     talk.span = Some((from.min(created), to.max(updated)));
     match row_text(row, place, "message", (0, 1)) {
-        Ok((id, _)) if talk.has(id) => {
-            let at = place.of("message", id);
-            let why = Skipped::new(&at, SkipReason::DuplicateId, "another row has this id");
-            talk.skipped.push(why);
-        }
+        Ok((id, _)) if talk.has(id) => talk.skipped.push(another_row(&place.of("message", id))),
         Ok((id, text)) => talk.add(
             MessageText {
                 id: id.into(),
@@ -99,68 +92,28 @@ fn add_message(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {
     }
 }
 
-fn parts(
-    reader: &Reader<'_>,
-    place: Place<'_>,
-    session: &str,
-    talk: &mut Talk,
-) -> Result<(), ForeignError> {
-    // By their messages, as OpenCode does: what a part says of its session is not asked.
+/// By their messages, as OpenCode does: what a part says of its session is not asked. A damaged page costs the parts on it,
+/// not those of other messages.
+fn parts(reader: &Reader<'_>, place: Place<'_>, talk: &mut Talk) -> Result<(), ForeignError> {
     let sql = format!(
-        "SELECT message.id, part.id, {} FROM message CROSS JOIN part ON part.message_id = message.id \
-         WHERE message.session_id = ?1",
+        "SELECT id, {} FROM part WHERE message_id = ?1 ORDER BY id",
         data_columns("part")
     );
-    let ids = talk.ids();
-    let mut read = 0;
-    let asked = reader.query(&sql, &[Value::Text(session)], |row| {
-        read += 1;
-        add_part(row, place, talk);
-        ControlFlow::Continue(())
-    });
-    let Err(ForeignError::Corrupt { .. }) = asked else {
-        return asked;
-    };
-    // A damaged page costs the parts on it, not those behind it.
-    tracing::debug!(
-        read,
-        "a page of a database is damaged; reading message by message"
-    );
-    talk.forget_parts();
-    for id in ids {
-        let asked = parts_of_one(reader, place, &id, talk);
-        tolerate(asked, &place.of("message", &id), &mut talk.skipped)?;
+    let skipped = &mut talk.skipped;
+    for message in &mut talk.messages {
+        let asked = reader.query(&sql, &[&message.id], |row| {
+            match row_text(row, place, "part", (0, 1)) {
+                Ok((id, text)) => message.parts.push(PartText {
+                    id: id.into(),
+                    text: text.into(),
+                }),
+                Err(why) => skipped.push(why),
+            }
+            ControlFlow::Continue(())
+        });
+        tolerate(asked, &place.of("message", &message.id), skipped)?;
     }
     Ok(())
-}
-
-fn parts_of_one(
-    reader: &Reader<'_>,
-    place: Place<'_>,
-    message: &str,
-    talk: &mut Talk,
-) -> Result<(), ForeignError> {
-    let sql = format!(
-        "SELECT part.message_id, part.id, {} FROM part WHERE part.message_id = ?1 ORDER BY part.id",
-        data_columns("part")
-    );
-    reader.query(&sql, &[Value::Text(message)], |row| {
-        add_part(row, place, talk);
-        ControlFlow::Continue(())
-    })
-}
-
-fn add_part(row: &Row<'_>, place: Place<'_>, talk: &mut Talk) {
-    match row_text(row, place, "part", (1, 2)) {
-        Ok((id, text)) => {
-            let part = PartText {
-                id: id.into(),
-                text: text.into(),
-            };
-            talk.add_part(row.text(0).unwrap_or_default(), part);
-        }
-        Err(why) => talk.skipped.push(why),
-    }
 }
 
 /// Names messages and parts that nothing leads to.
@@ -194,7 +147,10 @@ pub(super) fn known_sessions(schema: &Schema) -> String {
         .filter(|table| schema.has(table))
         .map(|table| format!("NOT EXISTS (SELECT 1 FROM {table} s WHERE s.id = x.session_id)"))
         .collect();
-    conditions.join(" AND ")
+    match conditions.is_empty() {
+        true => "1 = 1".to_owned(),
+        false => conditions.join(" AND "),
+    }
 }
 
 /// Rows of (owner that is not there, how many).

@@ -1,75 +1,116 @@
-//! One storage of OpenCode as a source.
+//! What every storage of OpenCode gives: texts in the JSON of OpenCode 1.x (DESIGN §10).
+//!
+//! A storage knows where things lie and when they have changed; `neutral.rs` knows for all of them what the texts
+//! mean, and `written.rs` what import keeps beside that. Ids come from the path or
+//! the column; a text need not repeat them, and where it does, another id in it costs that record.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::generation::Generation;
-use super::written::Written;
-use super::{neutral, session};
-use crate::files::canonical;
-use crate::turns_of;
-use crate::{Conversation, Listing, LoadedSession, ReadError, Skipped, Source, SourceError};
+use crate::object::Writer;
+use crate::{Fingerprint, Header, Listing, ReadError, Skipped, SourceError};
 
-/// One storage of OpenCode as a source.
-pub(super) struct OpenCode {
-    generation: Box<dyn Generation>,
-    /// [`Source::path`].
-    at: PathBuf,
+/// [`crate::Source::name`].
+pub(super) const NAME: &str = "opencode";
+
+/// What a storage knows of a project.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Project {
+    pub(super) name: Option<Box<str>>,
+    pub(super) worktree: Option<Box<str>>,
 }
 
-impl OpenCode {
-    pub(super) fn new(generation: Box<dyn Generation>, at: &Path) -> Self {
-        Self {
-            generation,
-            at: canonical(at),
-        }
-    }
+/// A session's own record.
+#[derive(Debug, Clone)]
+pub(super) struct SessionText {
+    pub(super) id: Box<str>,
+    /// [`crate::Header::generation`].
+    pub(super) generation: &'static str,
+    /// The key of its project: the folder the record lies in, or the column.
+    pub(super) folder: Box<str>,
+    /// Where it lies, for reports: a file, or `/path/opencode.db#session/ses_x`.
+    pub(super) place: PathBuf,
+    /// JSON with the keys of the tree's session file: `version`, `parentID`, `directory`, `title`, `time {created,
+    /// updated, archived?}`, `summary {additions, deletions, files}`, `revert {messageID, partID?}`, `share {url}`, …;
+    /// without secrets. Checked by who reads it.
+    pub(super) text: Arc<str>,
+    /// Its project.
+    pub(super) project: Project,
+    /// Its agent: the record's own, else that of the first message that names one.
+    pub(super) agent: Option<Box<str>>,
+    /// The folder it ran in, where `text` has none and a message tells.
+    pub(super) directory: Option<Box<str>>,
+    /// The session it was forked from, where that is recorded.
+    pub(super) fork_of: Option<Box<str>>,
 }
 
-impl Source for OpenCode {
-    fn name(&self) -> &'static str {
-        "opencode"
+/// A part of a message: a JSON object as in section "part types" of 1.x.
+#[derive(Debug)]
+pub(super) struct PartText {
+    pub(super) id: Box<str>,
+    pub(super) text: Box<str>,
+}
+
+/// A message: a JSON object with `role` (`user`, `assistant`, or `system` for what the program itself notes) and
+/// `time {created, completed?}`.
+///
+/// A compaction is told as 1.x does: a user message with a `compaction` part, then an assistant message with
+/// `"summary":true`, `finish` and a text part. Where one record is all there is, its `compaction` part has `"summary":
+/// "…"` once the compaction has finished.
+#[derive(Debug)]
+pub(super) struct MessageText {
+    pub(super) id: Box<str>,
+    pub(super) text: Box<str>,
+    /// Its place among the messages, where the storage counts.
+    pub(super) seq: Option<u64>,
+    /// Whether it was copied from the session that was forked, where that is recorded.
+    pub(super) copied: bool,
+    /// In any order.
+    pub(super) parts: Vec<PartText>,
+}
+
+/// One storage of OpenCode: a database, or a tree of files.
+///
+/// All methods take `&self` from several threads. A record that cannot be used is pushed to `skipped` with its place
+/// and reason, and costs only itself.
+pub(super) trait Storage: Send + Sync {
+    /// All sessions, each id once: [`crate::Source::list`].
+    ///
+    /// # Errors
+    /// [`SourceError`] when the storage as a whole has gone or cannot be read.
+    fn list(&self) -> Result<Arc<Listing>, SourceError>;
+
+    /// The state of a session that was listed without.
+    fn fingerprint(&self, _: &Header) -> Option<Fingerprint> {
+        None
     }
 
-    fn generation(&self) -> &'static str {
-        self.generation.name()
-    }
+    /// One session, as it is now.
+    ///
+    /// # Errors
+    /// [`ReadError::Gone`] when there is none of this id; [`ReadError::Skipped`] when its record cannot be used.
+    fn session(&self, id: &str) -> Result<SessionText, ReadError>;
 
-    fn path(&self) -> Option<&Path> {
-        Some(&self.at)
-    }
+    /// All messages of a session with their parts, in any order.
+    ///
+    /// # Errors
+    /// [`ReadError::Unavailable`] when the storage does not answer. A session without messages has none.
+    fn messages(
+        &self,
+        session: &SessionText,
+        skipped: &mut Vec<Skipped>,
+    ) -> Result<Vec<MessageText>, ReadError>;
 
-    fn list(&self) -> Result<Arc<Listing>, SourceError> {
-        self.generation.list()
-    }
+    /// The place of a message, or of one of its parts, for reports. The last component of a message's place is its id,
+    /// a file's with its ending.
+    fn place(&self, session: &SessionText, message: &str, part: Option<&str>) -> PathBuf;
 
-    fn read(&self, id: &str) -> Result<Conversation, ReadError> {
-        let session = self.generation.session(id)?;
-        Ok(neutral::conversation(self.generation.as_ref(), &session)?.0)
-    }
+    /// Adds to a session's metadata what lies beside its record: `todo`, `session_diff`.
+    fn beside(&self, session: &SessionText, metadata: &mut Writer, skipped: &mut Vec<Skipped>);
 
-    fn load(&self, id: &str) -> Result<LoadedSession, ReadError> {
-        let text = self.generation.session(id)?;
-        let mut header = session::Foreign::read(self.generation.name(), &text)?;
-        let mut skipped = Vec::new();
-        self.generation
-            .beside(&text, &mut header.metadata, &mut skipped);
-        let generation = self.generation.as_ref();
-        let (conversation, texts) = neutral::conversation(generation, &text)?;
-        let session = &mut header.session;
-        let mut agents = conversation.messages.iter();
-        let first = agents.find_map(|message| message.agent.clone());
-        session.agent = first.or(session.agent.take());
-        let written = Written::of((generation, &text), &texts, &conversation.skipped);
-        let mut loaded = turns_of::load(header.finish(), "opencode", &conversation, &written);
-        loaded.skipped.append(&mut skipped);
-        loaded.skipped.sort();
-        Ok(loaded)
-    }
-
-    fn strays(&self) -> Result<Vec<Skipped>, SourceError> {
-        let mut skipped = Vec::new();
-        self.generation.strays(&mut skipped)?;
-        Ok(skipped)
-    }
+    /// Names messages and parts that no session leads to.
+    ///
+    /// # Errors
+    /// As [`Storage::list`].
+    fn strays(&self, skipped: &mut Vec<Skipped>) -> Result<(), SourceError>;
 }

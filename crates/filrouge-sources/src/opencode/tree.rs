@@ -1,22 +1,22 @@
-//! The two file storages of OpenCode as generations.
+//! A file storage of OpenCode.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::generation::{Generation, MessageText, SessionText};
+use super::storage::{MessageText, SessionText, Storage};
 use super::tree_listing::FileTree;
 use super::tree_messages::Reader;
 use crate::files::is_id;
 use crate::object::Writer;
-use crate::{Listing, ReadError, Skipped, SourceError};
+use crate::{Fingerprint, Header, Listing, ReadError, Skipped, SourceError};
 
-impl Generation for FileTree {
-    fn name(&self) -> &'static str {
-        self.layout.name()
-    }
-
+impl Storage for FileTree {
     fn list(&self) -> Result<Arc<Listing>, SourceError> {
         self.listing()
+    }
+
+    fn fingerprint(&self, header: &Header) -> Option<Fingerprint> {
+        self.state_of(header)
     }
 
     fn session(&self, id: &str) -> Result<SessionText, ReadError> {

@@ -1,22 +1,21 @@
-//! The sessions of a file storage: all files of each are looked at, and its record is read again when one has changed.
+//! The sessions of a file storage. A record is read again when it has changed, or a message was added or has gone; all files
+//! of a session are looked at when its fingerprint is asked for.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::generation::{Project, SessionText};
+use filrouge_types::{Clock, SystemClock};
+
 use super::layout::{Layout, orphans};
 use super::session;
+use super::storage::{Project, SessionText};
 use super::tree_first::first;
 use super::tree_messages::add_states;
-use super::tree_state::Marks;
-use crate::by_two::by_two;
-use crate::files::Folder;
+use crate::files::{FileState, Folder, is_hot, state};
 use crate::locked::locked;
 use crate::{Fingerprint, Header, Listing, SkipReason, Skipped, SourceError};
-
-/// Fewer sessions than this are looked at by one thread.
-const SESSIONS_PER_THREAD: usize = 4;
 
 /// The folder of a project's sessions.
 struct Shelf {
@@ -33,7 +32,7 @@ type Key = (Box<str>, Box<str>);
 /// A session as it was listed.
 type Listed = Result<Arc<Header>, Skipped>;
 
-/// The sessions as they were listed last, with their fingerprints.
+/// The sessions as they were listed last, with the states of what their headers are read from.
 type Known = HashMap<Key, (Fingerprint, Listed)>;
 
 /// A file storage.
@@ -57,31 +56,22 @@ impl FileTree {
     /// An error for the root being gone.
     pub(super) fn check_root(&self) -> Result<(), SourceError> {
         let files = &self.layout.files;
-        files.root().map(drop).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => SourceError::NotFound {
-                program: "opencode",
-                path: files.root.clone(),
-            },
-            _ => SourceError::Unreadable {
-                path: files.root.clone(),
-                reason: e.to_string(),
-            },
-        })
+        let opened = files.root().map(drop);
+        opened.map_err(|e| SourceError::of_io(&files.root, &e))
     }
 
-    /// [`super::generation::Generation::list`].
+    /// [`super::storage::Storage::list`].
     pub(super) fn listing(&self) -> Result<Arc<Listing>, SourceError> {
         self.check_root()?;
         let mut skipped = Vec::new();
         let (shelves, ids) = self.shelves(&mut skipped);
         self.name_orphans(&shelves, &ids, &mut skipped);
         let before = std::mem::take(&mut *locked(&self.known));
-        let listed = by_two(&ids, SESSIONS_PER_THREAD, |(shelf, id)| {
-            self.listed(shelves.get(*shelf)?, id, &before)
-        });
         let mut known = Known::with_capacity(ids.len());
-        for ((shelf, id), listed) in ids.into_iter().zip(listed) {
-            if let (Some(shelf), Some(listed)) = (shelves.get(shelf), listed) {
+        for (shelf, id) in ids {
+            let shelf = shelves.get(shelf);
+            let listed = shelf.and_then(|shelf| self.listed(shelf, &id, &before));
+            if let (Some(shelf), Some(listed)) = (shelf, listed) {
                 known.insert((shelf.name.clone(), id.into()), listed);
             }
         }
@@ -90,7 +80,7 @@ impl FileTree {
         let listing = Listing {
             headers,
             skipped,
-            truncated: false,
+            ..Listing::default()
         };
         Ok(Arc::new(listing.in_order()))
     }
@@ -139,23 +129,28 @@ impl FileTree {
 
     /// One session; `None` when it has gone since its folder was listed.
     fn listed(&self, shelf: &Shelf, id: &str, before: &Known) -> Option<(Fingerprint, Listed)> {
-        let mut marks = Marks::default();
-        marks.add(&shelf.sessions.as_ref()?.stat(id)?);
-        add_states(&self.layout, (&shelf.name, id), &mut marks);
-        let files = marks.finish();
-        let fingerprint = Fingerprint::of(&(files, &shelf.project));
+        let mut files = vec![state(&shelf.sessions.as_ref()?.stat(id)?)];
+        let messages = shelf.messages.as_ref().and_then(|all| all.stat_of(id));
+        files.extend(messages.as_ref().map(state));
+        let head = fingerprint(files, &shelf.project);
         let known = before.get(&(shelf.name.clone(), id.into()));
-        if let Some(known) = known.filter(|(before, _)| *before == fingerprint) {
+        if let Some(known) = known.filter(|(before, _)| *before == head) {
             return Some(known.clone());
         }
-        let header = self.read_record(shelf, id).and_then(|session| {
-            let header = session::header(self.layout.name(), &session)?;
-            Ok(Arc::new(Header {
-                fingerprint: Some(fingerprint),
-                ..header
-            }))
-        });
-        Some((fingerprint, header))
+        let record = self.read_record(shelf, id);
+        let header = record.and_then(|session| session::header(&session).map(Arc::new));
+        Some((head, header))
+    }
+
+    /// The state of all files that a session is read from.
+    pub(super) fn state_of(&self, header: &Header) -> Option<Fingerprint> {
+        let folder = header.project_id.as_deref();
+        let folder = folder.filter(|_| header.generation == self.layout.name())?;
+        let sessions = self.folder(&self.layout.session_dir(folder)).ok()??;
+        let mut files = vec![state(&sessions.stat(&header.id)?)];
+        add_states(&self.layout, (folder, &header.id), &mut files);
+        let project = (&header.project_name, &header.worktree);
+        Some(fingerprint(files, project))
     }
 
     fn read_record(&self, shelf: &Shelf, id: &str) -> Result<SessionText, Skipped> {
@@ -169,6 +164,7 @@ impl FileTree {
         let first = first.unwrap_or_default();
         Ok(SessionText {
             id: id.into(),
+            generation: self.layout.name(),
             folder: shelf.name.clone(),
             place: sessions.file(id),
             text: Arc::from(text),
@@ -204,7 +200,7 @@ impl FileTree {
             };
             let read = self.read_record(&shelf, id);
             let header = read.as_ref().ok();
-            let header = header.and_then(|read| session::header(self.layout.name(), read).ok());
+            let header = header.and_then(|read| session::header(read).ok());
             found.push((header.map(|header| header.updated), read));
         }
         let newest = found.iter().map(|(updated, _)| *updated).max().flatten();
@@ -246,4 +242,12 @@ impl FileTree {
         }
         headers
     }
+}
+
+/// The fingerprint of files and what they belong to. As long as one could be written again without a trace it is another one
+/// than afterwards.
+fn fingerprint(files: Vec<FileState>, beside: impl Hash) -> Fingerprint {
+    let now = SystemClock.now().as_millis();
+    let is_hot = files.iter().any(|file| is_hot(file, now));
+    Fingerprint::of(&(files, beside, is_hot))
 }

@@ -2,15 +2,10 @@
 
 use std::path::Path;
 
-use super::generation::{MessageText, PartText};
 use super::layout::Layout;
-use super::tree_state::Marks;
-use crate::by_two::by_two;
-use crate::files::Folder;
+use super::storage::{MessageText, PartText};
+use crate::files::{FileState, Folder, state};
 use crate::{SkipReason, Skipped};
-
-/// Fewer messages than this are read by one thread.
-const MESSAGES_PER_THREAD: usize = 16;
 
 /// The open folders of one session.
 pub(super) struct Reader {
@@ -35,18 +30,10 @@ impl Reader {
         Some((Self { messages, parts }, ids))
     }
 
-    /// Reads these messages, on two threads where there are many.
+    /// Reads these messages.
     pub(super) fn read(&self, ids: &[String], skipped: &mut Vec<Skipped>) -> Vec<MessageText> {
-        let read = by_two(ids, MESSAGES_PER_THREAD, |id| {
-            let mut left_out = Vec::new();
-            (self.message(id, &mut left_out), left_out)
-        });
-        let mut messages = Vec::with_capacity(ids.len());
-        for (message, mut left_out) in read {
-            messages.extend(message);
-            skipped.append(&mut left_out);
-        }
-        messages
+        let read = ids.iter().filter_map(|id| self.message(id, skipped));
+        read.collect()
     }
 
     fn message(&self, id: &str, skipped: &mut Vec<Skipped>) -> Option<MessageText> {
@@ -99,36 +86,28 @@ impl Reader {
     }
 
     /// Adds the states of the files and folders of these messages.
-    fn add_states(&self, ids: &[String], marks: &mut Marks) {
+    fn add_states(&self, ids: &[String], states: &mut Vec<FileState>) {
         for id in ids {
-            if let Some(stat) = self.messages.stat(id) {
-                marks.add(&stat);
-            }
+            states.extend(self.messages.stat(id).as_ref().map(state));
             let below = self.parts.as_ref().map(|parts| parts.below(id));
             let Some(Ok(Some(dir))) = below else {
                 continue;
             };
-            if let Some(stat) = dir.own_stat() {
-                marks.add(&stat);
-            }
+            states.extend(dir.own_stat().as_ref().map(state));
             for part in dir.ids(&mut Vec::new()) {
-                if let Some(stat) = dir.stat(&part) {
-                    marks.add(&stat);
-                }
+                states.extend(dir.stat(&part).as_ref().map(state));
             }
         }
     }
 }
 
 /// Adds the states of all files and folders that a session's messages and parts are in.
-pub(super) fn add_states(layout: &Layout, place: (&str, &str), marks: &mut Marks) {
+pub(super) fn add_states(layout: &Layout, place: (&str, &str), states: &mut Vec<FileState>) {
     let Some((reader, ids)) = Reader::open(layout, place, &mut Vec::new()) else {
         return;
     };
-    if let Some(stat) = reader.messages.own_stat() {
-        marks.add(&stat);
-    }
-    reader.add_states(&ids, marks);
+    states.extend(reader.messages.own_stat().as_ref().map(state));
+    reader.add_states(&ids, states);
 }
 
 fn open(layout: &Layout, below: &Path, skipped: &mut Vec<Skipped>) -> Option<Folder> {

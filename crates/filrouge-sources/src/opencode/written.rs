@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use filrouge_types::{Channel, RawJson, Role as Speaker, Timestamp};
 
-use super::generation::{Generation, MessageText, SessionText};
 use super::neutral_message::{UNNAMED, error, model};
+use super::storage::{MessageText, NAME, SessionText, Storage};
 use crate::object::{Object, Writer};
 use crate::turns_of::{Made, Records, latency};
 use crate::{Message, Part, PartKind, Role, Skipped};
@@ -24,7 +24,7 @@ const TAKEN: [&str; 4] = ["sessionID", "cost", "tokens", "error"];
 
 /// The records of one session.
 pub(super) struct Written<'a> {
-    generation: &'a dyn Generation,
+    storage: &'a dyn Storage,
     session: &'a SessionText,
     messages: HashMap<&'a str, &'a str>,
     parts: HashMap<&'a str, &'a str>,
@@ -34,14 +34,14 @@ pub(super) struct Written<'a> {
 
 impl<'a> Written<'a> {
     pub(super) fn of(
-        (generation, session): (&'a dyn Generation, &'a SessionText),
+        (storage, session): (&'a dyn Storage, &'a SessionText),
         texts: &'a [MessageText],
         skipped: &'a [Skipped],
     ) -> Self {
         let names = skipped.iter().filter_map(|s| s.path.file_name()?.to_str());
         let parts = texts.iter().flat_map(|text| &text.parts);
         Self {
-            generation,
+            storage,
             session,
             messages: texts.iter().map(|text| (&*text.id, &*text.text)).collect(),
             parts: parts.map(|part| (&*part.id, &*part.text)).collect(),
@@ -55,7 +55,7 @@ impl<'a> Written<'a> {
 impl Records for Written<'_> {
     fn place(&self, message: &Message, part: Option<&Part>) -> PathBuf {
         let part = part.map(|part| &*part.id);
-        self.generation.place(self.session, &message.id, part)
+        self.storage.place(self.session, &message.id, part)
     }
 
     fn asks(&self, message: &Message) -> bool {
@@ -127,7 +127,7 @@ impl Records for Written<'_> {
             let mut part = Writer::part("error");
             part.raw("code", name);
             part.raw("message", error.message.unwrap_or(name));
-            part.text("source", "opencode");
+            part.text("source", NAME);
             part.raw("retryable", if error.retryable { "true" } else { "false" });
             one.says(&part.finish());
             one.notes.nested("error", error.rest);

@@ -318,12 +318,16 @@ fn every_place_a_user_may_name_opens() {
     }
     let missing = claude_code::open(&root.join("nowhere")).err().unwrap();
     assert!(matches!(missing, SourceError::NotFound { .. }));
-    assert!(missing.hint().contains("~/.claude"));
+    assert!(
+        claude_code::PROGRAM
+            .hint_for(&missing)
+            .contains("~/.claude")
+    );
     let other = claude_code::open(&fixture("codex").join("sessions/2026"))
         .err()
         .unwrap();
     assert!(matches!(other, SourceError::Unrecognised { .. }));
-    assert!(other.hint().contains("~/.claude"));
+    assert!(claude_code::PROGRAM.hint_for(&other).contains("~/.claude"));
 }
 
 #[test]

@@ -285,10 +285,10 @@ fn headers_come_from_the_index_and_the_files() {
     );
     let missing = codex::open(&dir.path().join("nowhere")).err().unwrap();
     assert!(matches!(missing, SourceError::NotFound { .. }));
-    assert!(missing.hint().contains("~/.codex"));
+    assert!(codex::PROGRAM.hint_for(&missing).contains("~/.codex"));
     let other = codex::open(&fixture("claude-code")).err().unwrap();
     assert!(matches!(other, SourceError::Unrecognised { .. }));
-    assert!(other.hint().contains("~/.codex"));
+    assert!(codex::PROGRAM.hint_for(&other).contains("~/.codex"));
 }
 #[test]
 fn a_session_becomes_turns() {

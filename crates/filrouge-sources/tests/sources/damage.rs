@@ -218,7 +218,7 @@ fn large_differences_are_noted_and_secrets_left_alone() {
         r#"{{"opencode":{{"generation":"storage","session":{{"time":{{"created":1}},"parentID":"../x","share":{{"url":"https://example.invalid/s1"}}}},"session_diff_bytes":{}}}}}"#,
         large.len()
     );
-    assert_eq!(loaded.session.metadata.as_str(), expected);
+    assert_eq!(loaded.metadata.as_str(), expected);
     assert_eq!(loaded.session.parent_id, None);
     assert_eq!(
         named(made.path(), &loaded.skipped),

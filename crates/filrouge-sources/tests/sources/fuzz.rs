@@ -54,7 +54,7 @@ fn mutate(random: &mut Lcg, bytes: &mut Vec<u8>) {
 fn by_id(loaded: Vec<LoadedSession>) -> BTreeMap<String, LoadedSession> {
     loaded
         .into_iter()
-        .map(|one| (one.session.id.as_str().to_owned(), one))
+        .map(|one| (one.session.id.to_string(), one))
         .collect()
 }
 

@@ -39,7 +39,7 @@ fn check(name: &str, rows: &[Row]) {
     let (loaded, _) = read_all(&fixture(name));
     assert_eq!(loaded.len(), rows.len());
     for (one, (id, agent, counts, tokens)) in loaded.iter().zip(rows) {
-        assert_eq!(one.session.id.as_str(), *id);
+        assert_eq!(&*one.session.id, *id);
         assert_eq!(
             one.session.agent.as_deref().unwrap_or_default(),
             *agent,
@@ -92,9 +92,7 @@ fn every_usage_is_the_one_of_its_message() {
         let (loaded, _) = read_all(&fixture(name));
         let mut expected = Vec::new();
         for session in &loaded {
-            let dir = fixture(name)
-                .join(messages)
-                .join(session.session.id.as_str());
+            let dir = fixture(name).join(messages).join(&*session.session.id);
             for file in fs::read_dir(dir).into_iter().flatten().flatten() {
                 let message = json(&fs::read_to_string(file.path()).unwrap());
                 if message["role"] == "assistant" && message["time"]["completed"].is_number() {
@@ -151,7 +149,7 @@ fn headers_are_told_in_order() {
 #[test]
 fn what_lies_beside_a_session_is_kept() {
     let (loaded, _) = read_all(&fixture("opencode-json"));
-    let metadata = |index: usize| json(loaded[index].session.metadata.as_str())["opencode"].clone();
+    let metadata = |index: usize| json(loaded[index].metadata.as_str())["opencode"].clone();
     assert_eq!(metadata(0)["todo"].as_array().unwrap().len(), 4);
     assert_eq!(metadata(0)["session"]["slug"], "nimble-falcon");
     assert_eq!(
@@ -172,7 +170,7 @@ fn outcomes() {
     let mut outcomes: BTreeMap<&str, Vec<&TurnStatus>> = BTreeMap::new();
     for one in &loaded {
         let list = one.turns.iter().map(|turn| &turn.outcome).collect();
-        outcomes.insert(&one.session.id.as_str()[..16], list);
+        outcomes.insert(&one.session.id[..16], list);
     }
     assert_eq!(outcomes["ses_3e791c821ffe"], [&TurnStatus::Interrupted]);
     let ended = [&TurnStatus::Finalized, &TurnStatus::Failed];

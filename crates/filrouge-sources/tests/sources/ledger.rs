@@ -14,8 +14,8 @@ use filrouge_store::memory::MemoryLedger;
 use filrouge_store::record::Seqs;
 use filrouge_store::{Keyring, Ledger, OsEntropy};
 use filrouge_types::{
-    FixedClock, IdentityId, RawJson, RequestId, SessionId, SystemClock, TenantId, TurnStatus,
-    merge_objects,
+    FixedClock, IdentityId, RawJson, RequestId, SessionId, SystemClock, TenantId, Timestamp,
+    TurnStatus, merge_objects,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -349,11 +349,12 @@ fn redaction_reaches_it() {
 pub(crate) fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
     let session = &loaded.session;
     let origin = json!({ "origin": {
-        "source": source, "created": session.created, "updated": session.updated,
+        "source": source, "created": Timestamp::from_millis(session.created),
+        "updated": Timestamp::from_millis(session.updated),
         "directory": session.directory, "agent": session.agent, "version": session.version,
     }});
-    let metadata = merge_objects(&RawJson::write(&origin).unwrap(), &session.metadata);
-    world.make(&operator(), session.id.as_str(), Some(metadata));
+    let metadata = merge_objects(&RawJson::write(&origin).unwrap(), &loaded.metadata);
+    world.make(&operator(), &session.id, Some(metadata));
     for turn in &loaded.turns {
         let items = turn.question.iter().chain(&turn.items).cloned();
         let request_id: RequestId = turn.request_id.clone();
@@ -363,7 +364,7 @@ pub(crate) fn bring_in(world: &World, loaded: &LoadedSession, source: &str) {
             status: TurnStatus::Finalized,
             metadata: Some(turn.metadata.clone()),
         };
-        world.record(&operator(), session.id.as_str(), turn);
+        world.record(&operator(), &session.id, turn);
     }
 }
 

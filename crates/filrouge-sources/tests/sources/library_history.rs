@@ -278,7 +278,7 @@ fn one_session_in_two_storages_is_one() {
         .filter(|e| e.header.generation == "json")
         .count();
     assert!(files > 0 && in_files == 0, "{in_files} of {files}");
-    assert_eq!(catalog.shadowed, files);
+    assert_eq!(catalog.shadowed.len(), files);
     let id = names("opencode-json-whole")("small");
     let first = history(&library, &raw(&id, None, 0)).unwrap();
     assert_eq!(first.session.generation, "sqlite");

@@ -74,7 +74,7 @@ fn only(path: &Path) -> Arc<dyn Source> {
 fn fingerprint(source: &dyn Source, id: &str) -> Option<Fingerprint> {
     let listing = source.list().unwrap();
     let header = listing.headers.iter().find(|header| *header.id == *id);
-    header?.fingerprint
+    source.fingerprint(header?)
 }
 
 /// Everything the storages at a path give, each session once, of the newest storage: sessions in order of (created,
@@ -86,7 +86,7 @@ fn read_all(path: &Path) -> (Vec<LoadedSession>, Vec<Skipped>) {
         let list = source.list().unwrap();
         skipped.extend_from_slice(&list.skipped);
         for header in &list.headers {
-            let seen = |one: &LoadedSession| one.session.id.as_str() == &*header.id;
+            let seen = |one: &LoadedSession| one.session.id == header.id;
             if !loaded.iter().any(seen) {
                 loaded.push(source.load(&header.id).unwrap());
             }

@@ -135,11 +135,7 @@ fn genuine_errors_files_and_compactions() {
 fn everything_given_is_json_the_ledger_takes_and_ids_are_unique() {
     for name in ["opencode-json", "opencode-json-legacy"] {
         for one in &read_all(&fixture(name)).0 {
-            assert!(
-                RawJson::parse(one.session.metadata.as_str())
-                    .unwrap()
-                    .is_object()
-            );
+            assert!(RawJson::parse(one.metadata.as_str()).unwrap().is_object());
             let mut ids = std::collections::BTreeSet::new();
             for item in items(one) {
                 assert!(

@@ -326,6 +326,8 @@ fn builds_that_kept_the_old_name_are_read() {
 fn an_import_that_is_under_way_hides_nothing() {
     let dir = database_of("opencode-sqlite");
     let path = dir.path().join("opencode.db");
+    let sources = opencode::open(&path).unwrap();
+    let old = sources[0].read("ses_44e90ece5ffeNgzx3noAXP34ja").unwrap();
     // One session is in the new table with its talk, one without it yet, all are in the old one.
     python(
         &path,
@@ -336,16 +338,14 @@ c.execute("INSERT INTO session_message VALUES ('msg_new', 'ses_44e90d925ffeBM67k
 "#,
     );
     let sources = opencode::open(&path).unwrap();
-    let generations: Vec<_> = sources.iter().map(|s| s.generation()).collect();
-    assert_eq!(generations, ["session_v2", "session_message", "sqlite"]);
-    let newest = &*sources[0];
+    let listing = sources[0].list().unwrap();
+    assert_eq!(listing.forms(), "session_message, session_v2, sqlite");
+    assert_eq!(listing.shadowed.len(), 2);
+    let newest = of(&sources, "session_v2");
     assert_eq!(newest.list().unwrap().headers.len(), 2);
     let done = newest.read("ses_44e90d925ffeBM67k4fmNh04dz").unwrap();
     assert_eq!(texts(&done.messages[0]), [("imported", false)]);
     let waiting = newest.read("ses_44e90ece5ffeNgzx3noAXP34ja").unwrap();
-    let old = of(&sources, "sqlite")
-        .read("ses_44e90ece5ffeNgzx3noAXP34ja")
-        .unwrap();
     assert!(waiting.messages.len() > 4);
     assert_eq!(waiting.messages, old.messages);
     let found = saying(newest, "TokenBucket");

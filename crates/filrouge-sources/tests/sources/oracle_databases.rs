@@ -199,10 +199,7 @@ fn the_migrated_database_and_its_tree_import_the_same_turns() {
         }
         // What the import leaves empty, or makes anew: the list of things to do has no ids any more.
         let of = |text: &str| json(text)["opencode"].clone();
-        let (own, their) = (
-            of(own.session.metadata.as_str()),
-            of(their.session.metadata.as_str()),
-        );
+        let (own, their) = (of(own.metadata.as_str()), of(their.metadata.as_str()));
         assert_eq!(own["session"]["slug"], their["session"]["slug"]);
         assert_eq!(own["session"]["revert"], their["session"]["revert"]);
         assert_eq!(own["session"]["summary"], their["session"]["summary"]);
@@ -225,7 +222,7 @@ fn differences_that_lie_beside_a_database_are_kept() {
         .headers
         .iter()
         .map(|h| source.load(&h.id).unwrap())
-        .filter(|one| json(one.session.metadata.as_str())["opencode"]["session_diff"].is_array())
+        .filter(|one| json(one.metadata.as_str())["opencode"]["session_diff"].is_array())
         .count();
     let files = fs::read_dir(dir.path().join("storage/session_diff")).unwrap();
     let known = |path: &Path| {

@@ -24,10 +24,9 @@ fn every_folder_a_user_may_point_at() {
         );
     }
     let source = crate::only(&fixture("opencode-json"));
-    assert_eq!(
-        (source.name(), source.generation()),
-        ("opencode", "storage")
-    );
+    let listing = source.list().unwrap();
+    assert_eq!(source.name(), "opencode");
+    assert!(listing.headers.iter().all(|h| h.generation == "storage"));
 }
 
 #[test]
@@ -36,7 +35,11 @@ fn nothing_recognisable_is_an_error_with_a_hint() {
     let open = |path: &str| opencode::open(&dir.path().join(path)).err().unwrap();
     assert!(matches!(open("absent"), SourceError::NotFound { .. }));
     assert!(matches!(open(""), SourceError::Unrecognised { .. }));
-    assert!(open("").hint().contains("~/.local/share/opencode"));
+    assert!(
+        opencode::PROGRAM
+            .hint_for(&open(""))
+            .contains("~/.local/share/opencode")
+    );
     put(dir.path(), "note.txt", "");
     assert!(matches!(open("note.txt"), SourceError::Unrecognised { .. }));
 
@@ -56,18 +59,21 @@ fn both_generations_at_once() {
     let moved = format!("storage/session/d82cdb25e3fd8e4bddc64a620042cf815cd8b682/{id}.json");
     fs::copy(dir.path().join(&info), dir.path().join(&moved)).unwrap();
     let sources = opencode::open(dir.path()).unwrap();
-    let generations: Vec<_> = sources.iter().map(|one| one.generation()).collect();
-    assert_eq!(generations, ["storage", "project"]);
+    let listing = sources[0].list().unwrap();
+    assert_eq!(
+        (sources.len(), listing.forms()),
+        (1, "project, storage".to_owned())
+    );
+    let shadowed: Vec<_> = listing
+        .shadowed
+        .iter()
+        .map(|s| s.path.to_str().unwrap())
+        .collect();
+    assert_eq!(shadowed, [format!("{id} in project")]);
     let (loaded, _) = read_all(dir.path());
     assert_eq!(loaded.len(), 16);
-    let one = loaded
-        .iter()
-        .find(|one| one.session.id.as_str() == id)
-        .unwrap();
-    assert_eq!(
-        one.session.project_id.as_ref().unwrap().as_str(),
-        &moved[16..56]
-    );
+    let one = loaded.iter().find(|one| *one.session.id == *id).unwrap();
+    assert_eq!(one.session.project_id.as_deref().unwrap(), &moved[16..56]);
 
     // A newer file that cannot be read shadows nothing.
     fs::write(dir.path().join(&moved), "{").unwrap();
@@ -78,7 +84,7 @@ fn both_generations_at_once() {
     assert_eq!(
         loaded
             .iter()
-            .find(|one| one.session.id.as_str() == id)
+            .find(|one| *one.session.id == *id)
             .unwrap()
             .turns
             .len(),
@@ -93,10 +99,7 @@ fn one_id_in_two_projects_is_read_once() {
     made.session("p2", "s1", 2000);
     let (loaded, skipped) = read_all(made.path());
     assert_eq!(loaded.len(), 1);
-    assert_eq!(
-        loaded[0].session.project_id.as_ref().unwrap().as_str(),
-        "p2"
-    );
+    assert_eq!(loaded[0].session.project_id.as_deref().unwrap(), "p2");
     let expected = ["storage/session/p0/s1.json", "storage/session/p1/s1.json"];
     assert_eq!(
         named(made.path(), &skipped),
@@ -112,7 +115,7 @@ fn sessions_of_one_moment_are_ordered_by_id() {
     }
     made.session("p0", "z", 999);
     let (loaded, _) = read_all(made.path());
-    let ids: Vec<&str> = loaded.iter().map(|one| one.session.id.as_str()).collect();
+    let ids: Vec<&str> = loaded.iter().map(|one| &*one.session.id).collect();
     assert_eq!(ids, ["z", "s1", "s2", "s3", "t0"]);
 }
 

@@ -65,7 +65,7 @@ fn a_history_that_appears_is_read_with_all_its_talk() {
 fn databases_that_appear_beside_a_tree_win() {
     let made = Made::new();
     made.user("m1", 1);
-    let library = library(opencode::open_and_watch(made.path()).unwrap());
+    let library = library(opencode::open(made.path()).unwrap());
     assert_eq!(sessions(&library), [("storage", "s1".to_owned())]);
     let database = database_of("opencode-sqlite-wal");
     copy(database.path(), made.path());
@@ -93,7 +93,7 @@ fn databases_that_appear_beside_a_tree_win() {
 fn a_table_that_an_upgrade_adds_is_read() {
     let dir = database_of("opencode-sqlite-first");
     let path = dir.path().join("opencode.db");
-    let library = library(opencode::open_and_watch(&path).unwrap());
+    let library = library(opencode::open(&path).unwrap());
     let before = sessions(&library);
     assert!(before.iter().all(|(generation, _)| *generation == "sqlite"));
     // As 2.x makes it; one session is of it alone.
@@ -111,7 +111,7 @@ fn a_table_that_an_upgrade_adds_is_read() {
 #[test]
 fn what_has_a_databases_name_and_is_none_is_told() {
     let dir = copy_of("opencode-json");
-    let library = library(opencode::open_and_watch(dir.path()).unwrap());
+    let library = library(opencode::open(dir.path()).unwrap());
     assert!(library.catalog().skipped.is_empty());
     fs::create_dir(dir.path().join("opencode-folder.db")).unwrap();
     std::os::unix::fs::symlink("nowhere", dir.path().join("opencode-link.db")).unwrap();
@@ -144,8 +144,8 @@ fn what_has_a_databases_name_and_is_none_is_told() {
 #[test]
 fn a_named_place_without_a_history_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(opencode::open_and_watch(dir.path()).is_err());
-    assert!(opencode::open_and_watch(&dir.path().join("absent")).is_err());
+    assert!(opencode::open(dir.path()).is_err());
+    assert!(opencode::open(&dir.path().join("absent")).is_err());
 }
 
 #[test]

@@ -5,6 +5,13 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use filrouge_types::{Clock, SystemClock};
+
+/// Time in a file system goes by in ticks. The longest of systems that count less than a second, and of those that count
+/// whole or even seconds; milliseconds.
+const TICK_MS: i64 = 20;
+const COARSE_TICK_MS: i64 = 2_000;
+
 /// Which file, and in which state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Stat {
@@ -38,6 +45,17 @@ impl Files {
         Ok(Self { database, wal })
     }
 
+    /// Whether whatever is written from now on leaves another time of change.
+    pub(super) fn settled(&self) -> bool {
+        let now = SystemClock.now().as_millis();
+        let written = [Some(self.database), self.wal];
+        written.into_iter().flatten().all(|stat| {
+            let (seconds, nanos) = stat.modified;
+            let tick = if nanos == 0 { COARSE_TICK_MS } else { TICK_MS };
+            now > seconds.saturating_mul(1_000) + nanos / 1_000_000 + tick
+        })
+    }
+
     /// Whether everything is in the database itself.
     pub(super) fn folded(&self) -> bool {
         self.wal.is_none_or(|wal| wal.bytes == 0)
@@ -47,11 +65,6 @@ impl Files {
     pub(super) fn same_places(&self, other: &Self) -> bool {
         let wal = |files: &Self| files.wal.map(|wal| wal.place);
         self.database.place == other.database.place && wal(self) == wal(other)
-    }
-
-    /// Which file the database is.
-    pub(super) const fn place(&self) -> (u64, u64) {
-        self.database.place
     }
 
     /// Whether the same database is there.

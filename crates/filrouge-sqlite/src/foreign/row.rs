@@ -1,30 +1,17 @@
-//! Values to ask with, and rows that are looked at in place.
+//! Rows that are looked at in place.
 
-use rusqlite::ToSql;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-
-/// A value of a question.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value<'a> {
-    /// A number.
-    Integer(i64),
-    /// A text.
-    Text(&'a str),
-}
-
-impl ToSql for Value<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Integer(number) => ValueRef::Integer(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-        }))
-    }
-}
+use rusqlite::types::ValueRef;
 
 /// A row; its values are those in SQLite's own memory, not copied. A column that is not there is NULL.
 pub struct Row<'a>(pub(super) &'a rusqlite::Row<'a>);
 
 impl Row<'_> {
+    /// Where the column of a name is; behind all others when there is none.
+    #[must_use]
+    pub fn column(&self, name: &str) -> usize {
+        self.0.as_ref().column_index(name).unwrap_or(usize::MAX)
+    }
+
     fn value(&self, column: usize) -> ValueRef<'_> {
         self.0.get_ref(column).unwrap_or(ValueRef::Null)
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, VALUE_BYTES_MAX, Value};
+use filrouge_sqlite::foreign::{ForeignDatabase, ForeignError, ForeignKind, VALUE_BYTES_MAX};
 
 use rusqlite::Connection;
 
@@ -65,8 +65,21 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Until what was written has another time of change than what is written now.
+fn settle() {
+    std::thread::sleep(Duration::from_millis(100));
+}
+
 fn tables(database: &ForeignDatabase) -> Result<Vec<String>, ForeignError> {
-    database.read(|reader| reader.tables())
+    database.read(|reader| {
+        let mut names = Vec::new();
+        let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+        reader.query(sql, &[], |row| {
+            names.extend(row.text(0).map(str::to_owned));
+            ControlFlow::Continue(())
+        })?;
+        Ok(names)
+    })
 }
 
 #[test]
@@ -91,10 +104,11 @@ fn a_quiet_database_gets_no_file_beside_it() {
         let (folder, path) = copy_of(name);
         let before = contents(folder.path());
         let database = ForeignDatabase::open(&path).unwrap();
-        let mark = database.mark().unwrap();
+        settle();
+        let mark = database.mark().unwrap().unwrap();
         assert!(number(&database, "SELECT count(*) FROM part").unwrap() > 400);
         assert_eq!(names(folder.path()), ["opencode.db"], "{name}, while open");
-        assert_eq!(database.mark().unwrap(), mark);
+        assert_eq!(database.mark().unwrap(), Some(mark));
         drop(database);
         assert_eq!(names(folder.path()), ["opencode.db"], "{name}");
         assert_eq!(contents(folder.path()), before);
@@ -113,7 +127,7 @@ fn a_path_of_any_characters_is_opened() {
     let link = folder.path().join("link.db");
     std::os::unix::fs::symlink(folder.path().join("opencode-x.db"), &link).unwrap();
     let database = ForeignDatabase::open(&link).unwrap();
-    assert!(database.path().ends_with("opencode-x.db"));
+    assert!(format!("{database:?}").contains("opencode-x.db"));
 }
 
 #[test]
@@ -126,8 +140,8 @@ fn rows_are_told_apart_by_their_types() {
     let mut seen = 0;
     database
         .read(|reader| {
-            let sql = "SELECT * FROM t WHERE c >= ?1 AND ?2 = 'x' ORDER BY rowid";
-            reader.query(sql, &[Value::Integer(1), Value::Text("x")], |row| {
+            let sql = "SELECT * FROM t WHERE c >= 1 AND ?1 = 'x' ORDER BY rowid";
+            reader.query(sql, &["x"], |row| {
                 seen += 1;
                 if seen == 1 {
                     assert_eq!(row.text(0), Some("é"));
@@ -226,13 +240,13 @@ fn rows_of_a_writer_at_work_are_seen_whole() {
     let database = ForeignDatabase::open(&path).unwrap();
     assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 0);
     assert_eq!(names(folder.path()), ["opencode.db"]);
+    settle();
     let quiet = database.mark().unwrap();
+    assert!(quiet.is_some());
     let writer = writer(&path);
     let first = number(&database, "SELECT count(*) FROM t").unwrap();
     assert!(first >= 2);
     assert_ne!(database.mark().unwrap(), quiet);
-    let mark = database.mark().unwrap();
-    until(|| database.mark().unwrap() != mark);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
@@ -294,7 +308,9 @@ fn reading_through_a_log_is_no_change() {
     let write = || writer.execute_batch("INSERT INTO t VALUES (1)").unwrap();
     write();
     let database = ForeignDatabase::open(&path).unwrap();
+    settle();
     let mark = database.mark().unwrap();
+    assert!(mark.is_some());
     // Root's opening of a log changes when it was last changed.
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(number(&database, "SELECT count(*) FROM t").unwrap(), 1);
@@ -310,9 +326,7 @@ fn a_log_without_a_place_for_its_index_is_a_named_error() {
     std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
     let database = ForeignDatabase::open(&path).unwrap();
     let why = tables(&database).unwrap_err();
-    assert!(matches!(why, ForeignError::CannotOpen { .. }), "{why:?}");
-    let why = database.mark().unwrap_err();
-    assert!(matches!(why, ForeignError::CannotOpen { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::CannotOpen);
     // Without a log there is no need of one.
     let (folder, path) = copy_of("opencode-sqlite");
     std::os::unix::fs::symlink("nowhere", folder.path().join("opencode.db-shm")).unwrap();
@@ -330,21 +344,21 @@ fn damage_is_told_by_its_kind() {
         number(&database, "SELECT sum(length(data)) FROM part")
     };
     let why = ask(&whole[..whole.len() / 3]).unwrap_err();
-    assert!(matches!(why, ForeignError::Corrupt { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::Corrupt);
     let why =
         ask(&b"no database at all, but long enough to be read as one".repeat(99)).unwrap_err();
-    assert!(matches!(why, ForeignError::NotADatabase { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::NotADatabase);
     let why = ask(b"").unwrap_err();
-    assert!(matches!(why, ForeignError::Refused { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::Refused);
     let mut torn = whole.clone();
     torn[8192..].fill(0xa5);
     let why = ask(&torn).unwrap_err();
-    assert!(matches!(why, ForeignError::Corrupt { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::Corrupt);
     assert!(ask(&whole).unwrap() > 10_000);
     let why = ForeignDatabase::open(folder.path()).unwrap_err();
-    assert!(matches!(why, ForeignError::NotADatabase { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::NotADatabase);
     let why = ForeignDatabase::open(&folder.path().join("none.db")).unwrap_err();
-    assert!(matches!(why, ForeignError::Gone { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::Gone);
 }
 
 #[test]
@@ -353,7 +367,9 @@ fn a_file_that_is_replaced_or_taken_away_is_noticed() {
     let (_other, replacement) = made("CREATE TABLE t (a); INSERT INTO t VALUES (2)");
     let (_third, wal) = copy_of("opencode-sqlite-wal");
     let database = ForeignDatabase::open(&path).unwrap();
+    settle();
     let mark = database.mark().unwrap();
+    assert!(mark.is_some());
     assert_eq!(number(&database, "SELECT a FROM t").unwrap(), 1);
     fs::rename(&replacement, folder.path().join("new.db")).unwrap();
     fs::rename(folder.path().join("new.db"), &path).unwrap();
@@ -366,9 +382,9 @@ fn a_file_that_is_replaced_or_taken_away_is_noticed() {
     assert_eq!(number(&database, "SELECT count(*) FROM part").unwrap(), 4);
     fs::remove_file(&path).unwrap();
     let why = tables(&database).unwrap_err();
-    assert!(matches!(why, ForeignError::Gone { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::Gone);
     let why = database.mark().unwrap_err();
-    assert!(matches!(why, ForeignError::Gone { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::Gone);
 }
 
 #[test]
@@ -379,13 +395,15 @@ fn a_value_too_large_costs_only_itself() {
     ));
     let database = ForeignDatabase::open(&path).unwrap();
     let why = number(&database, "SELECT length(data || '') FROM t").unwrap_err();
-    assert!(matches!(why, ForeignError::TooLarge { .. }), "{why:?}");
+    assert_eq!(why.kind, ForeignKind::TooLarge);
     let mut seen = Vec::new();
     database
         .read(|reader| {
-            let sql = "SELECT a, octet_length(data), \
-                       CASE WHEN octet_length(data) < ?1 THEN data END FROM t";
-            reader.query(sql, &[Value::Integer(size)], |row| {
+            let sql = format!(
+                "SELECT a, octet_length(data), \
+                 CASE WHEN octet_length(data) < {size} THEN data END FROM t"
+            );
+            reader.query(&sql, &[], |row| {
                 seen.push((row.integer(1).unwrap(), row.text(2).map(str::to_owned)));
                 ControlFlow::Continue(())
             })

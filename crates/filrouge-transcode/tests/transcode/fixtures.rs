@@ -7,7 +7,7 @@ use filrouge_engine::restore::RestoreQuery;
 use filrouge_engine::{CreateSession, ImportedTurn};
 use filrouge_sources::{ForeignTurn, LoadedSession, opencode};
 use filrouge_transcode::{Context, Format};
-use filrouge_types::{Channel, Item, ItemBody, JsonText};
+use filrouge_types::{Channel, Item, ItemBody, JsonText, SessionId};
 use serde_json::Value;
 
 use crate::journal::{Journal, asking, query};
@@ -46,7 +46,7 @@ fn record(j: &Journal, turn: &ForeignTurn) {
 
 fn journal(session: &LoadedSession) -> Journal {
     let mut j = Journal::new();
-    j.session = session.session.id.clone();
+    j.session = SessionId::new(&*session.session.id).unwrap();
     let created = CreateSession {
         session_id: Some(j.session.clone()),
         ..CreateSession::default()

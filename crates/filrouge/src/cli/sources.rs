@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use filrouge_search::{Mode, Order};
 use filrouge_sources::Role;
+use filrouge_sources::programs::PROGRAMS;
 
 use super::one_of;
 use crate::config::SourceName;
@@ -10,9 +11,15 @@ use crate::config::SourceName;
 /// The histories that a command looks at.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Sources {
-    /// Whose history: opencode, claude-code, codex, or the ledger; with :PATH where it is not in its own place. Repeatable
-    #[arg(long = "source", value_name = "NAME[:PATH]")]
+    #[arg(long = "source", value_name = "NAME[:PATH]", help = format!(
+        "Whose history: {}, or the ledger; with :PATH where it is not in its own place. Repeatable", programs()
+    ))]
     pub(crate) sources: Vec<SourceName>,
+}
+
+/// The programs whose histories can be named.
+pub(crate) fn programs() -> String {
+    PROGRAMS.map(|program| program.name).join(", ")
 }
 
 impl Sources {

@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, ValueEnum};
+use filrouge_sources::programs::PROGRAMS;
 
 use super::Sources;
 
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// Whose history it is
-    pub(crate) source: ImportSource,
+    #[arg(value_parser = import_sources())]
+    pub(crate) source: String,
     /// Its folder, or a bundle's file [default: the folder the program itself uses]
     pub(crate) path: Option<PathBuf>,
     /// Take a bundle only if this key signed it, as `keyring list` shows keys
@@ -17,16 +20,11 @@ pub(crate) struct Import {
     pub(crate) public_key: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ImportSource {
-    /// OpenCode, all it has ever written: storage/, project/ and opencode*.db
-    Opencode,
-    /// Claude Code's JSONL files
-    ClaudeCode,
-    /// Codex's rollouts
-    Codex,
-    /// A bundle that `export --format json` wrote: the same bytes come back
-    Bundle,
+fn import_sources() -> PossibleValuesParser {
+    let bundle = "A bundle that `export --format json` wrote: the same bytes come back";
+    let programs = PROGRAMS.iter().map(|program| (program.name, program.help));
+    let known = programs.chain([("bundle", bundle)]);
+    PossibleValuesParser::new(known.map(|(word, help)| PossibleValue::new(word).help(help)))
 }
 
 #[derive(Debug, Args)]

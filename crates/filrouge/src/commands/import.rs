@@ -1,19 +1,19 @@
-//! `filrouge import opencode|claude-code|codex [PATH]`
+//! `filrouge import PROGRAM [PATH]`
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use filrouge_engine::Caller;
 use filrouge_engine::{CreateSession, Engine, ImportedTurn, RecordedTurn};
+use filrouge_sources::library::Entry;
 use filrouge_sources::{
-    ForeignSession, ForeignTurn, Header, ReadError, SkipReason, Skipped, Source, count_by_reason,
+    ForeignTurn, Library, LoadedSession, Program, ReadError, Skipped, count_by_reason,
 };
-use filrouge_types::{Failure, RawJson, RequestId, SessionId, merge_objects};
+use filrouge_types::{Failure, ProjectId, RawJson, RequestId, SessionId, Timestamp, merge_objects};
 use serde::Serialize;
 
-use crate::config::{Config, Program, SourceName, sources::histories};
+use crate::config::{Config, SourceName, sources::open};
 use crate::exit::Usage;
 use crate::open::{Need, with};
 use crate::output::{bar, printable, show};
@@ -66,67 +66,32 @@ impl Summary {
 
 pub(super) async fn run(
     config: &Config,
-    program: Program,
+    program: &'static Program,
     path: Option<PathBuf>,
 ) -> anyhow::Result<()> {
-    let found = histories(config, &[SourceName::new(program, path)])?;
+    let library = open(config, &[SourceName::Of(program, path)])?;
     let mut summary = Summary::default();
     let imported = with(config, Need::Any, async |opened, caller| {
-        import(&found.sources, &opened.engine, caller, &mut summary).await
+        import(&library, &opened.engine, caller, &mut summary).await
     });
     imported.await?;
     show(config.json, &summary, |out| write(out, &summary))
 }
 
-/// A session that is brought in, and the source that has it.
-struct Wanted<'a> {
-    source: &'a dyn Source,
-    header: Arc<Header>,
-}
-
-/// The sessions of all sources, each id once, of the source that comes first; and what the listings left out.
-fn wanted(sources: &[Arc<dyn Source>]) -> anyhow::Result<(Vec<Wanted<'_>>, Vec<Skipped>)> {
-    let (mut all, mut skipped) = (Vec::<Wanted<'_>>::new(), Vec::new());
-    let mut seen = std::collections::HashMap::new();
-    for source in sources {
-        let listing = source.list().map_err(usage)?;
-        skipped.extend_from_slice(&listing.skipped);
-        for header in listing.headers.iter().cloned() {
-            let id = header.id.clone();
-            match seen.get(&id) {
-                Some(generation) => skipped.push(Skipped {
-                    path: format!("{id} in {}", header.generation).into(),
-                    reason: SkipReason::Shadowed,
-                    detail: format!("read from {generation}"),
-                }),
-                None => {
-                    seen.insert(id, header.generation);
-                    all.push(Wanted {
-                        source: source.as_ref(),
-                        header,
-                    });
-                }
-            }
-        }
-    }
-    all.sort_by(|a, b| a.header.place().cmp(&b.header.place()));
-    Ok((parents_first(all), skipped))
-}
-
 /// Each session behind its parent, as far as that is here; those that lead round in a circle come last.
-fn parents_first(mut waiting: Vec<Wanted<'_>>) -> Vec<Wanted<'_>> {
+fn parents_first(mut waiting: Vec<&Entry>) -> Vec<&Entry> {
     let mut sorted = Vec::with_capacity(waiting.len());
-    let mut missing: BTreeSet<Box<str>> = waiting.iter().map(|w| w.header.id.clone()).collect();
+    let mut missing: BTreeSet<&str> = waiting.iter().map(|one| &*one.header.id).collect();
     while !waiting.is_empty() {
         let before = waiting.len();
         let mut left = Vec::new();
-        for wanted in waiting {
-            let parent = wanted.header.parent_id.as_ref();
+        for one in waiting {
+            let parent = one.header.parent_id.as_deref();
             if parent.is_some_and(|parent| missing.contains(parent)) {
-                left.push(wanted);
+                left.push(one);
             } else {
-                missing.remove(&wanted.header.id);
-                sorted.push(wanted);
+                missing.remove(&*one.header.id);
+                sorted.push(one);
             }
         }
         if left.len() == before {
@@ -137,55 +102,61 @@ fn parents_first(mut waiting: Vec<Wanted<'_>>) -> Vec<Wanted<'_>> {
     sorted
 }
 
-fn usage(error: filrouge_sources::SourceError) -> anyhow::Error {
-    let hint = error.hint();
-    Usage::new(error.to_string()).with_hint(hint).into()
-}
-
 async fn import(
-    sources: &[Arc<dyn Source>],
+    library: &Library,
     engine: &Engine,
     caller: &Caller,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
-    let (sessions, skipped) = wanted(sources)?;
+    let catalog = library.catalog();
+    if !catalog.unavailable.is_empty() {
+        return Err(Usage::new(catalog.unavailable.join("; ")).into());
+    }
+    let sessions = parents_first(catalog.entries.iter().collect());
     let progress = bar("{bar:40} {pos}/{len} sessions  {msg}");
     progress.set_length(sessions.len() as u64);
-    for Wanted { source, header } in &sessions {
-        progress.set_message(header.id.to_string());
-        match source.load(&header.id) {
+    for entry in sessions {
+        let id = &entry.header.id;
+        progress.set_message(id.to_string());
+        let source = library.sources().get(entry.source);
+        match source.map_or(Err(ReadError::Gone), |source| source.load(id)) {
             // It was deleted since it was listed.
             Err(ReadError::Gone) => summary.sessions_gone += 1,
             Err(ReadError::Skipped(skipped)) => summary.skipped.push(skipped),
             Err(why @ ReadError::Unavailable(_)) => return Err(why.into()),
             Ok(loaded) => {
-                summary.skipped.extend(loaded.skipped);
-                let (session, program) = (&loaded.session, source.name());
-                if import_session(engine, caller, session, program, summary).await? {
+                let id = SessionId::new(&*loaded.session.id)?;
+                summary.skipped.extend_from_slice(&loaded.skipped);
+                if import_session(engine, caller, &id, &loaded, summary).await? {
                     for turn in loaded.turns {
-                        import_turn(engine, caller, session, turn, summary).await?;
+                        import_turn(engine, caller, &id, turn, summary).await?;
                     }
                 }
             }
         }
         progress.inc(1);
     }
-    summary.skipped.extend(skipped);
-    for source in sources {
-        summary.skipped.extend(source.strays().map_err(usage)?);
+    for skipped in [&catalog.skipped, &catalog.shadowed] {
+        summary.skipped.extend_from_slice(skipped);
+    }
+    for source in library.sources() {
+        let strays = source.strays();
+        let strays = strays.map_err(|why| Usage::new(why.to_string()))?;
+        summary.skipped.extend(strays);
     }
     progress.finish_and_clear();
     Ok(())
 }
 
 /// What the journal has no field for, so that nothing is lost.
-fn origin(session: &ForeignSession, source: &str) -> anyhow::Result<RawJson> {
+fn origin(loaded: &LoadedSession) -> anyhow::Result<RawJson> {
+    let session = &loaded.session;
     let origin = serde_json::json!({
         "origin": {
-            "source": source,
-            "created": session.created,
-            "updated": session.updated,
-            "archived": session.archived,
+            "source": session.source,
+            "created": Timestamp::from_millis(session.created),
+            "updated": Timestamp::from_millis(session.updated),
+            "archived": session.archived.and_then(Timestamp::from_millis),
             "directory": session.directory,
             "project_name": session.project_name,
             "worktree": session.worktree,
@@ -193,24 +164,27 @@ fn origin(session: &ForeignSession, source: &str) -> anyhow::Result<RawJson> {
             "version": session.version,
         }
     });
-    Ok(merge_objects(&RawJson::write(&origin)?, &session.metadata))
+    Ok(merge_objects(&RawJson::write(&origin)?, &loaded.metadata))
 }
 
 /// Whether the journal has the session now.
 async fn import_session(
     engine: &Engine,
     caller: &Caller,
-    session: &ForeignSession,
-    program: &str,
+    id: &SessionId,
+    loaded: &LoadedSession,
     summary: &mut Summary,
 ) -> anyhow::Result<bool> {
+    let session = &loaded.session;
+    let project = session.project_id.as_deref();
+    let parent = session.parent_id.as_deref();
     let request = CreateSession {
-        session_id: Some(session.id.clone()),
+        session_id: Some(id.clone()),
         title: session.title.clone(),
-        project_id: session.project_id.clone(),
+        project_id: project.and_then(|id| ProjectId::new(id).ok()),
         team_id: None,
-        parent_session_id: session.parent_id.clone(),
-        metadata: Some(origin(session, program)?),
+        parent_session_id: parent.and_then(|id| SessionId::new(id).ok()),
+        metadata: Some(origin(loaded)?),
     };
     match engine.sessions.create(caller, request).await {
         Ok(session) => {
@@ -219,7 +193,7 @@ async fn import_session(
             Ok(true)
         }
         Err(failure) => {
-            summary.refuse(&session.id, None, failure)?;
+            summary.refuse(id, None, failure)?;
             Ok(false)
         }
     }
@@ -228,7 +202,7 @@ async fn import_session(
 async fn import_turn(
     engine: &Engine,
     caller: &Caller,
-    session: &ForeignSession,
+    session: &SessionId,
     turn: ForeignTurn,
     summary: &mut Summary,
 ) -> anyhow::Result<()> {
@@ -240,8 +214,8 @@ async fn import_turn(
         status: turn.outcome,
         metadata: Some(turn.metadata),
     };
-    match engine.turns.record(caller, &session.id, imported).await {
-        Err(failure) => summary.refuse(&session.id, Some(turn.request_id), failure)?,
+    match engine.turns.record(caller, session, imported).await {
+        Err(failure) => summary.refuse(session, Some(turn.request_id), failure)?,
         Ok(recorded) => {
             match recorded.value {
                 RecordedTurn::Known => summary.turns_known += 1,

@@ -36,7 +36,7 @@ pub(super) async fn status(
 async fn row(config: &Config, opened: &Opened) -> anyhow::Result<index_status::Row> {
     let row = index_status::Row {
         source: NAME,
-        generation: NAME,
+        generation: NAME.to_owned(),
         place: config.store.to_string(),
         file: place(&config.store),
         ..index_status::Row::default()
@@ -120,7 +120,7 @@ async fn one(
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     Ok(index_update::Row {
         source: NAME,
-        generation: NAME,
+        generation: NAME.to_owned(),
         sessions: number(counts.sessions),
         documents: number(counts.documents),
         text_bytes: number(after.saturating_sub(before)),

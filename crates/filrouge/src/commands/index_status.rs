@@ -18,7 +18,7 @@ use crate::output::{printable, say, second, show, table};
 #[derive(Default, Serialize)]
 pub(super) struct Row {
     pub(super) source: &'static str,
-    pub(super) generation: &'static str,
+    pub(super) generation: String,
     pub(super) place: String,
     pub(super) file: String,
     pub(super) sessions: usize,
@@ -110,7 +110,7 @@ fn write(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |n| n.to_string());
     let cells = rows.iter().map(|row| {
         [
-            name(row.source, row.generation),
+            name(row.source, &row.generation),
             row.sessions.to_string(),
             row.fresh.to_string(),
             row.pending.to_string(),

@@ -23,7 +23,7 @@ use crate::stop::Stop;
 #[derive(Serialize)]
 pub(super) struct Row {
     pub(super) source: &'static str,
-    pub(super) generation: &'static str,
+    pub(super) generation: String,
     /// Sessions that were read.
     pub(super) sessions: usize,
     /// Documents that were put.
@@ -89,7 +89,7 @@ fn one(index: &SourceIndex, anew: bool, stopped: &AtomicBool) -> Result<Row, Fai
     let began = Instant::now();
     let is_stopped = || stopped.load(Ordering::Relaxed);
     let bar = bar("{msg:28} {bar:40} {pos}/{len} sessions");
-    bar.set_message(name(index.source().name(), index.source().generation()));
+    bar.set_message(index.source().name());
     let each = &mut |progress: Progress| {
         bar.set_length(progress.of as u64);
         bar.set_position(progress.sessions as u64);
@@ -108,7 +108,10 @@ fn one(index: &SourceIndex, anew: bool, stopped: &AtomicBool) -> Result<Row, Fai
     let known = index.known(std::time::Duration::ZERO);
     Ok(Row {
         source: index.source().name(),
-        generation: index.source().generation(),
+        generation: index
+            .source()
+            .list()
+            .map_or_else(|_| String::new(), |listing| listing.forms()),
         sessions: progress.sessions,
         documents: progress.documents,
         text_bytes: progress.text_bytes,
@@ -124,7 +127,7 @@ fn one(index: &SourceIndex, anew: bool, stopped: &AtomicBool) -> Result<Row, Fai
 
 fn write(out: &mut impl Write, rows: &[Row]) -> io::Result<()> {
     for row in rows {
-        write!(out, "{}: ", name(row.source, row.generation))?;
+        write!(out, "{}: ", name(row.source, &row.generation))?;
         if row.status == "busy" {
             writeln!(out, "another process brings it up to date")?;
             continue;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use filrouge_sources::{Library, LibraryError, Role};
 use filrouge_types::{ErrorCode, Failure, Timestamp};
 
-use crate::cli::Sources;
+use crate::cli::{Sources, programs};
 use crate::config::Config;
 use crate::config::sources::{Everything, everything};
 use crate::exit::Usage;
@@ -97,7 +97,7 @@ pub(super) fn refused(error: LibraryError) -> anyhow::Error {
 /// Options that say nothing of the ledger's own form.
 pub(super) fn for_other_sources(option: &str) -> Usage {
     Usage::new(format!("{option} is for the histories of other programs"))
-        .with_hint("name one with --source: opencode, claude-code or codex")
+        .with_hint(format!("name one with --source: {}", programs()))
 }
 
 /// A time in UTC, to the second.

@@ -4,55 +4,30 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use filrouge_sources::Program;
+use filrouge_sources::programs::{self, LEDGER};
+
 use super::layers::{Form, Layers, joined};
 use crate::exit::Usage;
 
 mod open;
-mod place;
 
 pub(crate) use open::{Everything, Found, everything, histories, open};
 
 /// What the setting is called when nothing is said.
 const EVERYTHING: &str = "all";
 
-/// Whose history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Program {
-    OpenCode,
-    ClaudeCode,
-    Codex,
+/// A history as it is named: `codex`, `opencode:/path`, `ledger`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SourceName {
+    /// That of a program, at a path or in the program's own place.
+    Of(&'static Program, Option<PathBuf>),
     Ledger,
 }
 
-/// Coding agents, in the order in which they are asked.
-const AGENTS: [Program; 3] = [Program::OpenCode, Program::ClaudeCode, Program::Codex];
-
-impl Program {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::OpenCode => "opencode",
-            Self::ClaudeCode => "claude-code",
-            Self::Codex => "codex",
-            Self::Ledger => "ledger",
-        }
-    }
-}
-
-/// A history as it is named: `codex`, `opencode:/path`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SourceName {
-    program: Program,
-    path: Option<PathBuf>,
-}
-
 impl SourceName {
-    /// The history at a path, or in the program's own place.
-    pub(crate) const fn new(program: Program, path: Option<PathBuf>) -> Self {
-        Self { program, path }
-    }
-
     pub(crate) fn is_ledger(&self) -> bool {
-        self.program == Program::Ledger
+        *self == Self::Ledger
     }
 }
 
@@ -64,29 +39,27 @@ impl FromStr for SourceName {
             Some((name, path)) => (name, Some(path)),
             None => (text, None),
         };
-        let known = AGENTS.iter().chain([&Program::Ledger]);
-        let Some(program) = known.copied().find(|program| program.name() == name) else {
-            return Err(format!(
-                "{name:?} is no source; known: opencode, claude-code, codex, ledger, each but the last also with :PATH, \
-                 such as codex:/home/me/.codex"
-            ));
-        };
-        match path {
-            Some("") => Err(format!("there is no path behind {text:?}")),
-            Some(_) if program == Program::Ledger => {
+        match (programs::named(name), path) {
+            (_, Some("")) => Err(format!("there is no path behind {text:?}")),
+            (Some(program), path) => Ok(Self::Of(program, path.map(PathBuf::from))),
+            (None, None) if name == LEDGER => Ok(Self::Ledger),
+            (None, Some(_)) if name == LEDGER => {
                 Err("ledger takes no path: --store names another one".to_owned())
             }
-            path => Ok(Self::new(program, path.map(PathBuf::from))),
+            (None, _) => Err(format!(
+                "{name:?} is no source; known: {}, each but the last also with :PATH, such as codex:/home/me/.codex",
+                programs::sources().collect::<Vec<_>>().join(", ")
+            )),
         }
     }
 }
 
 impl fmt::Display for SourceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.program.name())?;
-        match &self.path {
-            Some(path) => write!(f, ":{}", path.display()),
-            None => Ok(()),
+        match self {
+            Self::Of(program, None) => f.write_str(program.name),
+            Self::Of(program, Some(path)) => write!(f, "{}:{}", program.name, path.display()),
+            Self::Ledger => f.write_str(LEDGER),
         }
     }
 }
@@ -117,16 +90,18 @@ mod tests {
     #[test]
     fn sources_are_named() {
         for (text, program, path) in [
-            ("opencode", Program::OpenCode, None),
-            ("claude-code", Program::ClaudeCode, None),
-            ("codex:/a:b", Program::Codex, Some("/a:b")),
-            ("opencode:storage", Program::OpenCode, Some("storage")),
-            ("ledger", Program::Ledger, None),
+            ("opencode", "opencode", None),
+            ("claude-code", "claude-code", None),
+            ("codex:/a:b", "codex", Some("/a:b")),
+            ("opencode:storage", "opencode", Some("storage")),
         ] {
-            let name = SourceName::new(program, path.map(PathBuf::from));
+            let program = programs::named(program).unwrap();
+            let name = SourceName::Of(program, path.map(PathBuf::from));
             assert_eq!(text.parse(), Ok(name.clone()));
             assert_eq!(name.to_string(), text);
         }
+        assert_eq!("ledger".parse(), Ok(SourceName::Ledger));
+        assert_eq!(SourceName::Ledger.to_string(), "ledger");
         for wrong in ["", "open-code", "OpenCode", "codex:", "ledger:/x", "/x"] {
             assert!(wrong.parse::<SourceName>().is_err(), "{wrong:?}");
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::Spans;
-use crate::library::stats::{Sums, ToolUse};
+use crate::library::sums::{Sums, ToolUse};
 use crate::{Changes, Message, Part, PartKind, Role, Tokens, Tool, ToolStatus};
 
 pub(in crate::library) const DAY: i64 = 86_400_000;

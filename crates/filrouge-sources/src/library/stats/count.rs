@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{ChangesFrom, ModelUse, Sums, ToolUse};
+use super::ChangesFrom;
 use crate::library::facts::{DayShare, Facts, Spans, Tally, add_changes, change};
 use crate::library::forks::{Copies, Seen};
+use crate::library::sums::{ModelUse, Sums, ToolUse};
 use crate::library::{Library, clean};
 use crate::{Changes, Header};
 
@@ -17,14 +18,14 @@ pub(super) struct Counted<'a> {
 }
 
 /// What some sessions amount to.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Count {
     all: Part,
     /// Without messages that are copies.
     originals: Part,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Part {
     /// `active` stays 0.
     sums: Sums,
@@ -98,15 +99,8 @@ impl Count {
             self.originals.add(&tally.sums, &tally.spans);
         }
         self.all
-            .add_sessions(1, &changes(&one.seen.entry.header, facts).0);
-        self.originals
-            .add_sessions(1, &one.changes_without_copied());
-    }
-
-    /// Adds all of `more`.
-    pub(super) fn merge(&mut self, more: &Self) {
-        self.all.merge(&more.all);
-        self.originals.merge(&more.originals);
+            .add_session(&changes(&one.seen.entry.header, facts).0);
+        self.originals.add_session(&one.changes_without_copied());
     }
 
     /// Everything.
@@ -126,14 +120,9 @@ impl Part {
         self.spans.extend(spans);
     }
 
-    fn add_sessions(&mut self, sessions: u64, changes: &Changes) {
-        self.sums.sessions += sessions;
+    fn add_session(&mut self, changes: &Changes) {
+        self.sums.sessions += 1;
         add_changes(&mut self.sums.changes, changes);
-    }
-
-    fn merge(&mut self, more: &Self) {
-        self.add(&more.sums, &more.spans);
-        self.add_sessions(more.sums.sessions, &more.sums.changes);
     }
 
     fn sums(&self) -> Sums {

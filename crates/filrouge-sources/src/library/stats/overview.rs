@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 use filrouge_types::Timestamp;
 
 use super::count::{Count, Counted};
-use super::{Day, Overview, Sums, skipped_notice, token_rules, unread_notice};
+use super::{Day, Overview, skipped_notice, token_rules, unread_notice};
 use crate::Header;
 use crate::library::facts::{DAY, DayShare};
 use crate::library::forks::Project;
 use crate::library::list::{Ask, Row, selected};
+use crate::library::sums::Sums;
 use crate::library::{Library, LibraryError, clean, forks, notices};
 
 /// Statistics of all sessions that `ask` lets through; its limit and cursor are not looked at.
@@ -31,18 +32,16 @@ pub fn overview(library: &Library, ask: &Ask) -> Result<Overview, LibraryError> 
         .map(|(seen, copies)| Counted::of(library, seen, copies))
         .collect();
     library.go_on()?;
+    let mut all = Count::default();
+    let mut sources: BTreeMap<&str, Count> = BTreeMap::new();
     let mut projects: HashMap<Project<'_>, (String, Count)> = HashMap::new();
     for one in &counted {
         let header = &*one.seen.entry.header;
         let project = projects.entry(Project::of(header));
         let (_, count) = project.or_insert_with(|| (name(header), Count::default()));
-        count.add(one);
-    }
-    let mut all = Count::default();
-    let mut sources: BTreeMap<&str, Count> = BTreeMap::new();
-    for (Project(source, _), (_, count)) in &projects {
-        all.merge(count);
-        sources.entry(source).or_default().merge(count);
+        for count in [&mut all, sources.entry(header.source).or_default(), count] {
+            count.add(one);
+        }
     }
     let sources = sources.into_iter();
     let mut notices = notices::of_catalog(&catalog);

@@ -1,6 +1,6 @@
 //! The histories that are asked for, opened
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use filrouge_search::feed::Indexes;
 use filrouge_search::ledger::LedgerFeed;
 use filrouge_search::{LedgerSearch, Searcher};
 use filrouge_sources::ledger::LedgerSource;
-use filrouge_sources::{Library, Source, SourceError};
+use filrouge_sources::programs::PROGRAMS;
+use filrouge_sources::{Library, Program, Source, Surroundings};
 use filrouge_types::SystemClock;
 use tokio::runtime::Handle;
 
-use super::place::other_database;
-use super::{AGENTS, Program, SourceName};
-use crate::config::Config;
+use super::SourceName;
+use crate::config::{Config, home, path_in};
 use crate::exit::{Usage, told};
 use crate::open::{self, Index, Need, Opened, operator};
 
@@ -26,7 +26,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The histories of coding agents that were found, and what else was asked for.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// Newest generation first.
+    /// In the order in which they are asked.
     pub(crate) sources: Vec<Arc<dyn Source>>,
     /// Whether the ledger is asked for, by its name or with everything.
     pub(crate) ledger: Option<Asked>,
@@ -57,60 +57,72 @@ pub(crate) fn histories(config: &Config, asked: &[SourceName]) -> Result<Found, 
         Some(names) => names,
         None => {
             found.ledger = Some(Asked::IfThere);
-            for program in AGENTS {
+            for program in PROGRAMS {
                 found.add_if_there(program);
             }
             return Ok(found);
         }
     };
     for name in named {
-        if name.is_ledger() {
-            found.ledger = Some(Asked::Named);
-        } else {
-            found.add(name)?;
+        match name {
+            SourceName::Ledger => found.ledger = Some(Asked::Named),
+            SourceName::Of(program, path) => found.add(program, path.as_deref())?,
         }
     }
     Ok(found)
 }
 
+/// Where this process runs.
+struct Here;
+
+impl Surroundings for Here {
+    fn path_in(&self, variable: &str) -> Option<PathBuf> {
+        path_in(variable)
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        home()
+    }
+}
+
 impl Found {
-    fn add(&mut self, name: &SourceName) -> Result<(), Usage> {
-        let own = || name.program.own_place();
-        let Some(path) = name.path.clone().or_else(own) else {
-            let what = format!("{name}: HOME is not set");
-            return Err(Usage::new(what).with_hint("name a path, or set HOME"));
+    fn add(&mut self, program: &'static Program, path: Option<&Path>) -> Result<(), Usage> {
+        // What is the program's own place is told by its variables, unless a path says what is meant.
+        let places = match path {
+            Some(path) => vec![path.to_owned()],
+            None => (program.places)(&Here),
         };
-        let wrong = |e: SourceError| Usage::new(e.to_string()).with_hint(e.hint());
-        // The database that OPENCODE_DB names is OpenCode's own, unless a path says what is meant.
-        let database = other_database(name.program, &path).filter(|_| name.path.is_none());
-        let (mut missing, mut any, mut later) = (None, false, Vec::new());
-        for path in database.iter().chain([&path]) {
-            match name.program.open(path) {
-                Ok(sources) => {
-                    any = true;
-                    self.push(name.program, path, sources);
-                }
+        if places.is_empty() {
+            let what = format!("{}: HOME is not set", program.name);
+            return Err(Usage::new(what).with_hint("name a path, or set HOME"));
+        }
+        let (mut missing, mut later, all) = (None, Vec::new(), places.len());
+        for path in places {
+            match (program.open)(&path) {
+                Ok(sources) => self.push(program, &path, sources),
                 Err(e) => {
                     missing = Some(e);
-                    later.extend(name.program.watch(path));
+                    later.push(path);
                 }
             }
         }
         match missing {
-            Some(e) if !any => return Err(wrong(e)),
+            Some(e) if later.len() == all => {
+                Err(Usage::new(e.to_string()).with_hint(program.hint_for(&e)))
+            }
             // One of two places is there; the other may come.
-            _ => self.sources.append(&mut later),
+            _ => {
+                let later = later.iter().flat_map(|path| (program.watch)(path));
+                self.sources.extend(later);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     /// A program that was never used here is left out without a word, and read once it is used.
-    fn add_if_there(&mut self, program: Program) {
-        let Some(place) = program.own_place() else {
-            return;
-        };
-        for path in other_database(program, &place).into_iter().chain([place]) {
-            let sources = program.watch(&path);
+    fn add_if_there(&mut self, program: &'static Program) {
+        for path in (program.places)(&Here) {
+            let sources = (program.watch)(&path);
             match path.exists() {
                 true => self.push(program, &path, sources),
                 false => self.sources.extend(sources),
@@ -134,9 +146,9 @@ impl Found {
         })
     }
 
-    fn push(&mut self, program: Program, path: &Path, sources: Vec<Arc<dyn Source>>) {
+    fn push(&mut self, program: &Program, path: &Path, sources: Vec<Arc<dyn Source>>) {
         self.places
-            .push(format!("{} ({})", program.name(), path.display()));
+            .push(format!("{} ({})", program.name, path.display()));
         self.sources.extend(sources);
     }
 }
