@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::{files, root};
+use super::{files_of, root};
 
 const PAGE: &str = "docs/design.md";
 
@@ -65,9 +65,7 @@ fn citations_of_the_design_lead_to_it() {
         .map(|name| root.join(name))
         .into();
     for folder in ["crates", "docs", "examples"] {
-        for ending in [".rs", ".sql", ".md", ".py"] {
-            files(&root.join(folder), ending, &mut found);
-        }
+        found.extend(files_of(&root.join(folder), &["rs", "sql", "md", "py"]));
     }
     let (mut count, mut wrong) = (0, Vec::new());
     for path in found {

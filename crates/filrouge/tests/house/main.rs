@@ -219,19 +219,28 @@ fn refuse(path: &Path, words: &[&str]) {
 
 /// All Rust files in a folder; there are some.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    fn gather(folder: &Path, found: &mut Vec<PathBuf>) {
+    let found = files_of(folder, &["rs"]);
+    assert!(!found.is_empty(), "{}", folder.display());
+    found
+}
+
+/// All files in a folder whose names end so.
+fn files_of(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
+    fn gather(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                gather(&path, found);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                gather(&path, endings, found);
+            } else if path
+                .extension()
+                .is_some_and(|own| endings.iter().any(|ending| own == *ending))
+            {
                 found.push(path);
             }
         }
     }
     let mut found = Vec::new();
-    gather(folder, &mut found);
-    assert!(!found.is_empty(), "{}", folder.display());
+    gather(folder, endings, &mut found);
     found
 }
 

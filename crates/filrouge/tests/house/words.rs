@@ -1,6 +1,6 @@
 //! The words of one application stand in one module, and all other code carries them as one value (DESIGN §3).
 
-use super::{files, root};
+use super::{files_of, root};
 
 /// Where they stand. Beside it only `examples.json` of the OpenAPI document, which shows answers as they are, has them.
 const HOME: &str = "filrouge-types/src/application.rs";
@@ -24,11 +24,8 @@ fn code(text: &str) -> String {
 
 #[test]
 fn words_of_one_application_stand_in_one_module() {
-    let (mut found, mut seen) = (Vec::new(), 0);
-    for ending in [".rs", ".sql"] {
-        files(&root().join("crates"), ending, &mut found);
-    }
-    for path in found {
+    let mut seen = 0;
+    for path in files_of(&root().join("crates"), &["rs", "sql"]) {
         let shown = path.display().to_string();
         let ships = shown.contains("/src/")
             && ![
