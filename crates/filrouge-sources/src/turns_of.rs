@@ -25,6 +25,7 @@ use filrouge_types::{Channel, RawJson, RequestId, Timestamp, TurnStatus};
 use crate::object::Writer;
 use crate::{
     Conversation, ForeignTurn, Header, LoadedSession, Message, Part, PartKind, Role, SkipReason,
+    Skipped,
 };
 use items::Items;
 pub(crate) use items::{Made, latency};
