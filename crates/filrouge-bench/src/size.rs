@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use filrouge_engine::{CreateSession, ImportedTurn};
 use filrouge_sources::{ForeignTurn, LoadedSession, opencode};
-use filrouge_types::{ItemBody, RawJson, SessionId};
+use filrouge_types::{ItemBody, ProjectId, RawJson, SessionId};
 
 use crate::Setup;
 use crate::product::Product;
@@ -66,17 +66,18 @@ async fn import(product: &Product, prefix: &str, loaded: &LoadedSession) -> Resu
     let mut bytes = id.as_str().len() as u64
         + parent.as_ref().map_or(0, |p| p.as_str().len() as u64)
         + foreign.title.as_ref().map_or(0, |t| t.len() as u64)
-        + foreign
-            .project_id
-            .as_ref()
-            .map_or(0, |p| p.as_str().len() as u64)
-        + length(Some(&foreign.metadata));
+        + foreign.project_id.as_ref().map_or(0, |p| p.len() as u64)
+        + length(Some(&loaded.metadata));
     let request = CreateSession {
         session_id: Some(id.clone()),
         title: foreign.title.clone(),
-        project_id: foreign.project_id.clone(),
+        project_id: foreign
+            .project_id
+            .as_ref()
+            .map(|id| ProjectId::new(&**id))
+            .transpose()?,
         parent_session_id: parent,
-        metadata: Some(foreign.metadata.clone()),
+        metadata: Some(loaded.metadata.clone()),
         team_id: None,
     };
     product
