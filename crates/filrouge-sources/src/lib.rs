@@ -36,6 +36,6 @@ pub use conversation::{
 pub use filrouge_engine::Tokens;
 pub use import::{ForeignTurn, LoadedSession};
 pub use library::{Library, LibraryError};
-pub use program::{Program, Surroundings};
+pub use program::{Opened, Program, Surroundings};
 pub use skip::{SkipReason, Skipped, count_by_reason};
 pub use source::{Fingerprint, Header, Listing, ReadError, Source, SourceError};

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use crate::{Source, SourceError};
 
+/// What a program keeps at a path.
+pub type Opened = Result<Vec<Arc<dyn Source>>, SourceError>;
+
 /// A program whose history is read.
 #[derive(Debug)]
 pub struct Program {
@@ -19,7 +22,7 @@ pub struct Program {
     /// The history at a path, whatever its storages become.
     ///
     /// Fails with [`SourceError`]: nothing there, nothing recognised, or not readable.
-    pub open: fn(&Path) -> Result<Vec<Arc<dyn Source>>, SourceError>,
+    pub open: fn(&Path) -> Opened,
     /// The history that is at a path or will be: empty as long as nothing is there.
     pub watch: fn(&Path) -> Vec<Arc<dyn Source>>,
 }

@@ -181,9 +181,9 @@ fn generation(table: &str, row: &SessionRow, schema: &Schema) -> &'static str {
 }
 
 fn session(row: &Row<'_>, place: &Path, skipped: &mut Vec<Skipped>) -> Result<SessionRow, Skipped> {
-    let text = |column| row.text(row.column(column)).map(Box::from);
+    let text = |column| row.text(row.column(column)).map(Box::<str>::from);
     let number = |column| row.integer(row.column(column));
-    let Some(id) = text("id").filter(|id: &Box<str>| is_id(id)) else {
+    let Some(id) = text("id").filter(|id| is_id(id)) else {
         let number = number("row_number").unwrap_or(0);
         let place = place.join(format!("rowid {number}"));
         return Err(Skipped::new(&place, SkipReason::BadName, "no usable id"));
