@@ -80,7 +80,7 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// The descendants, each right behind its parent.
+    /// The descendants, each directly after its parent.
     #[must_use]
     pub fn tree(&self) -> Vec<&Descendant> {
         let ids = |one: &&Descendant| {

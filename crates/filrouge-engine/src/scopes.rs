@@ -61,7 +61,7 @@ const FILLED: usize = 16_384;
 /// How often an ephemeral session that must not be is told to go, and how long after the time before.
 const GOING: (u32, Duration) = (3, Duration::from_millis(50));
 
-/// How long closing waits for what the hot store is still to be told.
+/// How long closing waits for steps that the hot store has not received yet.
 const CLOSING: Duration = Duration::from_secs(5);
 
 /// A durable ledger with a hot store in front.

@@ -80,7 +80,7 @@ impl IndexFeed {
         self.ledger.position()
     }
 
-    /// What tells the store from all others.
+    /// What identifies the store among all others.
     #[must_use]
     pub fn store_id(&self) -> &str {
         self.ledger.store_id()

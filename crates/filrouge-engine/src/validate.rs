@@ -72,7 +72,7 @@ pub(crate) enum Author {
 /// An item that is within the limits.
 pub(crate) struct Checked {
     pub(crate) body: ItemBody,
-    /// Where the arguments of tool calls stand in its parts.
+    /// The byte ranges of the arguments of tool calls in its parts.
     pub(crate) arguments: Vec<Range<usize>>,
 }
 
@@ -84,7 +84,7 @@ impl From<ItemBody> for Checked {
     }
 }
 
-/// Where the arguments of tool calls stand in parts that are known to be an array of objects.
+/// The byte ranges of the arguments of tool calls in parts that are known to be an array of objects.
 pub(crate) fn arguments(parts: &str) -> Vec<Range<usize>> {
     let has = |word: &[u8]| memchr::memmem::find(parts.as_bytes(), word).is_some();
     if !has(b"tool_call") && !has(b"\\u") {

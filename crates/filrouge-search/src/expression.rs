@@ -13,11 +13,11 @@ use regex_syntax::hir::Hir;
 
 /// A compiled expression takes at most so many bytes.
 const PROGRAM_BYTES: usize = 1 << 20;
-/// The lazy automaton takes at most so many bytes while searching; it is cleared when it is full.
+/// The most bytes of the lazy automaton while searching; it is cleared when it is full.
 const CACHE_BYTES: usize = 1 << 20;
 /// Bytes of a text times states that are searched without an interruption: about a second at the worst.
 const AT_A_STRETCH: usize = 1 << 28;
-/// After so many bytes it is asked whether somebody still waits.
+/// How many bytes are searched between two checks whether the caller still waits.
 const ASK_EVERY: usize = 64;
 
 /// Says that nobody waits for an answer any more.

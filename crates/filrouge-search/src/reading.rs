@@ -5,7 +5,7 @@ use crate::condition::{NAMES, Written, Wrong};
 /// So many letters behind a slash may have been meant as flags.
 const FLAGS: usize = 2;
 
-/// One thing that is looked for.
+/// One search term.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Term {
     pub(crate) kind: Kind,

@@ -42,7 +42,7 @@ impl ForeignTurn {
 pub struct LoadedSession {
     /// The header, complete.
     pub session: Header,
-    /// Everything else that its record says, a JSON object; with what lies beside it.
+    /// Everything else in its record and in the records that belong to it, a JSON object.
     pub metadata: RawJson,
     /// The turns in order.
     pub turns: Vec<ForeignTurn>,

@@ -173,7 +173,7 @@ pub struct Beside<'a, T> {
     reader: &'a mut ApplicationReader,
     /// The struct's own members.
     fields: &'static [&'static str],
-    /// What stands inside: the deserializer, the visitor, the object.
+    /// The wrapped deserializer, visitor or object.
     inner: T,
 }
 

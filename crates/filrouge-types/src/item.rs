@@ -181,7 +181,7 @@ impl ItemBody {
         }
     }
 
-    /// What stands around the content.
+    /// The fields around the content.
     #[must_use]
     pub fn around(&self) -> Around<&Option<Box<str>>, &Option<RawJson>> {
         Around::new([&self.agent, &self.model], [&self.metadata, &self.usage])
@@ -214,7 +214,7 @@ impl ItemBody {
     }
 }
 
-/// What stands around an item's content, by the names that it has in JSON.
+/// The fields around an item's content, by their names in JSON.
 #[derive(Debug)]
 pub struct Around<L, J> {
     /// Words such as a model's name.

@@ -52,7 +52,7 @@ pub(crate) struct Config {
     pub(crate) tenant: TenantId,
     pub(crate) keyring: PathBuf,
     pub(crate) anchor: PathBuf,
-    /// What the engine is told.
+    /// The engine's settings.
     pub(crate) settings: Settings,
     /// The histories that are looked at unless others are named; `None` for all that are there.
     pub(crate) sources: Option<Vec<SourceName>>,

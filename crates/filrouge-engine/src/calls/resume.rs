@@ -29,7 +29,7 @@ filrouge_types::words!(
     #[serde(rename_all = "snake_case")]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub enum Fallback: "fallback" {
-        /// The newest one cannot be read: an older one, and the items behind it.
+        /// The newest one cannot be read: an older one, and the items after it.
         OlderCheckpoint => "older_checkpoint",
         /// None can be read: all items.
         Replay => "replay",

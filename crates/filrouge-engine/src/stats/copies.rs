@@ -13,7 +13,7 @@ use filrouge_types::{Item, RawJson, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Where a session was brought in from, as `filrouge import` notes it in its metadata.
+/// Where a session was imported from, as `filrouge import` notes it in its metadata.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Origin {

@@ -18,7 +18,7 @@ pub enum Ended {
 filrouge_types::words!(
     /// Who met an error.
     pub enum StreamErrorSource: "source of an error" {
-        /// The provider told it.
+        /// The provider reported it.
         Provider => "provider",
         /// The stream is not what it should be, or ended before its end.
         Stream => "stream",

@@ -136,7 +136,7 @@ impl Recording {
         self.append_last(entries).await
     }
 
-    /// The last items of the recording; the turn goes on.
+    /// The last items of the recording; the turn stays open.
     async fn append_last(&mut self, entries: Vec<Entry>) -> Result<Turn, Failure> {
         let append = self.batch(entries, Vec::new(), true)?;
         self.append(&append).await?;

@@ -28,7 +28,7 @@ pub struct Known {
     /// Why nothing is known: the index, or the source, does not answer.
     pub failed: Option<Failure>,
 }
-/// Fewer sessions than this are looked at by one thread.
+/// Fewer sessions than this are checked by one thread.
 const SESSIONS_PER_THREAD: usize = 16;
 
 /// An index compared with a listing.

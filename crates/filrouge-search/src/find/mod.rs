@@ -303,7 +303,7 @@ impl Searcher {
     }
 }
 
-/// Searches the sources of a library by looking through them.
+/// Searches the sources of a library by scanning them.
 #[cfg(test)]
 pub(crate) fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
     Searcher::new(library.clone()).search(ask, &|| false)

@@ -1,7 +1,7 @@
 //! The step that reads what is shown of a ledger: its verified records.
 //!
 //! An index narrows by its copies of the ledger's texts, and says which of them are to be shown. A copy is shown only if a
-//! verified record says the same: who changes an index behind the product's back, or puts back into it what was redacted,
+//! verified record says the same: a program that edits the index, or restores redacted text in it,
 //! changes no word that is shown, nor who said it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -19,7 +19,7 @@ pub(super) const ENTANGLED: u64 = 1;
 /// It could not be read.
 pub(super) const UNREADABLE: u64 = 4;
 
-/// Whether a part of the session cannot be read by itself.
+/// Whether no part of the session can be read apart from the others.
 pub(super) const fn is_entangled(update: &SessionUpdate) -> bool {
     update.entry.stamp[1] & ENTANGLED != 0
 }

@@ -1,5 +1,5 @@
 //! How far an index has read a ledger, as it is kept in the index: version, commit number, link and store, as `postcard`
-//! writes them. The link tells a store that was put back to an older state and went on otherwise.
+//! writes them. The link detects a store that was restored to an older state and then written to.
 
 use filrouge_store::MAC_BYTES;
 use filrouge_store::ledger::Position;

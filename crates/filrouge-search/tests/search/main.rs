@@ -21,7 +21,7 @@ use std::sync::Arc;
 use filrouge_search::{Ask, Results, Searcher};
 use filrouge_sources::{Library, LibraryError};
 
-/// Searches a library by looking through it.
+/// Searches a library by scanning it.
 fn search(library: &Library, ask: &Ask) -> Result<Results, LibraryError> {
     Searcher::new(library.clone()).search(ask, &|| false)
 }

@@ -12,14 +12,14 @@ use super::secret::WebhookSecrets;
 /// Where a webhook begins that the store does not know yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WebhookStart {
-    /// Behind the newest commit: the past is not sent.
+    /// After the newest commit: the past is not sent.
     #[default]
     Newest,
     /// With the store's first commit.
     Beginning,
 }
 
-/// What a webhook tells of.
+/// What a webhook reports.
 #[derive(Debug, Clone)]
 pub struct WebhookFeed {
     /// Names it and its notes; a webhook under another name begins anew.
@@ -35,15 +35,15 @@ pub struct WebhookFeed {
 /// A webhook as it is configured.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
-    /// What it tells of.
+    /// What it reports.
     pub feed: WebhookFeed,
-    /// Whom it tells.
+    /// The receiver.
     pub url: WebhookUrl,
     /// What messages are signed with; several while one takes the place of another.
     pub secrets: WebhookSecrets,
     /// How long the receiver may take to answer one.
     pub timeout: Duration,
-    /// After so many attempts a batch goes to the dead letters.
+    /// The number of attempts after which a batch goes to the dead letters.
     pub max_attempts: NonZeroU32,
     /// Where it begins.
     pub from: WebhookStart,

@@ -26,7 +26,7 @@ pub(super) struct Lines {
     file: BufReader<File>,
     line: Vec<u8>,
     number: u64,
-    /// How many bytes are behind.
+    /// How many bytes have been read.
     pub(super) at: u64,
 }
 
@@ -40,7 +40,7 @@ impl Lines {
         }
     }
 
-    /// Goes on with the first line that begins at that byte or behind it; never back.
+    /// Continues with the first line that begins at that byte or after it; never backwards.
     pub(super) fn skip_to(&mut self, at: u64) -> io::Result<()> {
         if at > self.at {
             self.file.seek(SeekFrom::Start(at - 1))?;

@@ -63,7 +63,7 @@ struct OpenCode {
 type Found = (Arc<dyn Storage>, SessionText, Header);
 
 impl OpenCode {
-    /// Looks at the place, and reports what is no storage there.
+    /// Scans the place, and reports what is no storage there.
     fn look(&self, into: &mut Listing) -> Result<Vec<Arc<dyn Storage>>, SourceError> {
         let (places, mut odd) = lying::at(&self.path)?;
         into.skipped.append(&mut odd);

@@ -1,6 +1,6 @@
 //! What every storage of OpenCode gives: texts in the JSON of OpenCode 1.x (DESIGN §10).
 //!
-//! A storage knows where things lie and when they have changed; `neutral.rs` knows for all of them what the texts
+//! A storage knows where records are stored and when they have changed; `neutral.rs` knows for all of them what the texts
 //! mean, and `written.rs` what import keeps beside that. Ids come from the path or
 //! the column; a text need not repeat them, and where it does, another id in it costs that record.
 

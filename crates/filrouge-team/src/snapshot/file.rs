@@ -24,7 +24,7 @@ pub struct SnapshotFile {
     pub team_id: Box<str>,
     /// The session.
     pub session_id: Box<str>,
-    /// Where it lies.
+    /// Its path.
     #[serde(serialize_with = "displayed")]
     pub path: PathBuf,
     /// When the session was made.

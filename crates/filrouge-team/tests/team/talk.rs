@@ -25,7 +25,7 @@ pub(crate) struct Talk {
     pub(crate) events: UnboundedReceiver<TeamEvent>,
     pub(crate) record: Memory,
     pub(crate) folder: TempDir,
-    /// Who waits, as it was last told.
+    /// Who waits, as last reported.
     pub(crate) queue: Vec<Route>,
 }
 

@@ -54,7 +54,7 @@ pub(super) struct Family {
     pub(super) parents: Vec<String>,
     /// The session itself.
     pub(super) own: String,
-    /// Each right behind its parent, with how many generations it is away.
+    /// Each directly after its parent, with its distance in generations.
     pub(super) children: Vec<(usize, String)>,
     pub(super) siblings: Vec<String>,
 }

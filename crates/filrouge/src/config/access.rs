@@ -79,7 +79,7 @@ impl AccessConfig {
         })
     }
 
-    /// What the server is told.
+    /// The server's settings.
     ///
     /// # Errors
     /// [`Usage`] when an issuer is described in part.

@@ -74,7 +74,7 @@ pub(crate) fn path_in(variable: &str) -> Option<PathBuf> {
     value.map(PathBuf::from)
 }
 
-/// What a text says by itself.
+/// What a text says without its setting.
 pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|e: T::Err| e.to_string())
 }

@@ -1,4 +1,4 @@
-//! The words of one application stand in one module, and all other code carries them as one value (DESIGN §3).
+//! The words of one application are in one module, and all other code carries them as one value (DESIGN §3).
 
 use super::{files_of, root};
 

@@ -1,4 +1,4 @@
-//! An index that somebody has changed behind the product's back: no word of it is shown that a record does not have.
+//! An index that another program has edited: no word is shown that no record holds.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -114,7 +114,7 @@ fn what_somebody_else_is_said_to_have_said_is_not_shown() {
         }
     });
     assert_eq!(shown(&world, "larder"), [""; 0]);
-    // What was said then, and which item it was, are told by the record as well.
+    // What was said then, and which item it was, come from the record as well.
     let changes: [fn(&mut Spoken<'_>); 6] = [
         |spoken| spoken.created += 1,
         |spoken| spoken.pieces[0].seq = Some(1),

@@ -159,7 +159,7 @@ impl Records for Whole<'_> {
         false
     }
 
-    /// What an import notes beside a tool's result.
+    /// What an import notes in addition to a tool's result.
     fn complete_part(&self, _: &Message, part: &Part, made: &mut [Made]) {
         let (PartKind::Tool(tool), [_, result]) = (&part.kind, made) else {
             return;

@@ -96,7 +96,7 @@ impl World {
         Snapshots::new(self.folder.path().join("sessions"))
     }
 
-    /// Where the snapshot file of a session lies.
+    /// The path of the snapshot file of a session.
     pub(crate) fn path_of(&self, opened: &Opened) -> PathBuf {
         let id = opened.record.session_id();
         self.snapshots().path_of("crew", opened.created_at, id)
